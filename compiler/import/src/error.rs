@@ -1,0 +1,62 @@
+//! What can go wrong while a model file is read or written.
+use std::path::PathBuf;
+
+/// Why a model could not be read. The three families of the workspace: *invalid* (the file is wrong),
+/// *unsupported* (legal, but not done here) and *failed* (the machine refused).
+#[derive(Debug, thiserror::Error)]
+pub enum ImportError {
+    /// Invalid: the bytes are not well-formed protobuf of the expected message.
+    #[error("{origin}: byte {offset}, in {place}: {what}; the file is damaged or is not an ONNX {message}")]
+    Malformed {
+        /// The file, or what stands for it.
+        origin: String,
+        /// The message that the file should hold: `model` or `tensor`.
+        message: &'static str,
+        /// Where in the file the damage was noticed.
+        offset: usize,
+        /// The field in the message, e.g. `graph.node[3].attribute[0].ints`.
+        place: String,
+        /// What is wrong there.
+        what: String,
+    },
+    /// Invalid: a stored tensor contradicts itself.
+    #[error("tensor `{tensor}`: {found}; expected {expected}")]
+    Tensor {
+        /// The tensor's name in the model.
+        tensor: String,
+        /// What the file holds.
+        found: String,
+        /// What it should hold.
+        expected: String,
+    },
+    /// Unsupported: a stored tensor of a kind that Ottava does not read.
+    #[error("tensor `{tensor}`: {what} is not supported; {help}")]
+    UnsupportedTensor {
+        /// The tensor's name in the model.
+        tensor: String,
+        /// The feature.
+        what: String,
+        /// What the user can do about it.
+        help: &'static str,
+    },
+    /// Failed: a file could not be read.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// The system's reason.
+        source: std::io::Error,
+    },
+}
+
+impl ImportError {
+    /// A self-contradicting tensor.
+    pub(crate) fn tensor(tensor: &str, found: impl Into<String>, expected: impl Into<String>) -> Self {
+        Self::Tensor { tensor: tensor.to_owned(), found: found.into(), expected: expected.into() }
+    }
+
+    /// A failed read of `path`.
+    pub(crate) fn io(path: impl Into<PathBuf>, source: std::io::Error) -> Self {
+        Self::Io { path: path.into(), source }
+    }
+}

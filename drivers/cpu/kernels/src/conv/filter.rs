@@ -1,0 +1,141 @@
+//! Packed filters of an integer convolution: dense panels per group, or depthwise blocks of sixteen channels.
+
+use super::shape::{ConvShape, Geometry};
+use super::weights::Weights;
+use crate::depthwise::{DepthwiseB, Tap};
+use crate::error::Result;
+use crate::gemm::{COLS, GROUP, Group, NO_K, PackedB, pack};
+use crate::isa::Isa;
+use crate::tile::{Rows, Tile};
+
+/// What a panel index stands for.
+#[derive(Clone, Copy)]
+pub(crate) struct PanelPlace {
+    /// First output channel.
+    pub(crate) channel: usize,
+    /// Output channels, at most 16.
+    pub(crate) cols: usize,
+    /// Bytes to add to a pixel's activation row.
+    pub(crate) offset: usize,
+}
+
+/// The packed weights of a plan.
+pub(crate) enum Filter {
+    /// One packed matrix per group.
+    Dense { groups: Vec<PackedB>, n_per_group: usize, in_per_group: usize },
+    /// One filter per channel.
+    Depthwise { packed: DepthwiseB, channels: usize },
+}
+
+impl Filter {
+    /// Packs for activations whose image rows are `line` bytes apart and pixels `pixel` bytes apart.
+    pub(crate) fn new(s: &ConvShape, w: &Weights<'_>, line: usize, pixel: usize) -> Result<Self> {
+        if s.is_depthwise() {
+            return Self::depthwise(s, w, line, pixel);
+        }
+        let (n_in, n_out) = (s.in_c / s.groups, s.out_c / s.groups);
+        let k_groups = k_groups(s, line, pixel);
+        let weight = |k: usize, co: usize| {
+            let (tap, ci) = (k / n_in, k % n_in);
+            w.get(s, [tap / s.kernel[1], tap % s.kernel[1]], ci, co)
+        };
+        let group = |g: usize| pack(&k_groups, n_out, &|k, c| weight(k, g * n_out + c));
+        let groups = (0..s.groups).map(group).collect::<Result<_>>()?;
+        Ok(Self::Dense { groups, n_per_group: n_out, in_per_group: n_in })
+    }
+
+    fn depthwise(s: &ConvShape, w: &Weights<'_>, line: usize, pixel: usize) -> Result<Self> {
+        let tap = |t: usize| {
+            let yx = [t / s.kernel[1], t % s.kernel[1]];
+            (yx, Tap { offset: yx[0] * s.dilation[0] * line + yx[1] * s.dilation[1] * pixel })
+        };
+        let taps: Vec<_> = (0..s.kernel[0] * s.kernel[1]).map(tap).collect();
+        let offsets: Vec<Tap> = taps.iter().map(|(_, t)| *t).collect();
+        let packed = DepthwiseB::pack(&offsets, s.in_c, &|t, c| w.get(s, taps[t].0, 0, c))?;
+        Ok(Self::Depthwise { packed, channels: s.in_c })
+    }
+
+    /// Panels of the whole filter.
+    pub(crate) fn n_panels(&self) -> usize {
+        match self {
+            Self::Dense { groups, n_per_group, .. } => groups.len() * n_per_group.div_ceil(COLS),
+            Self::Depthwise { channels, .. } => channels.div_ceil(COLS),
+        }
+    }
+
+    pub(crate) fn place(&self, panel: usize) -> PanelPlace {
+        match self {
+            Self::Dense { n_per_group, in_per_group, .. } => {
+                let per_group = n_per_group.div_ceil(COLS);
+                let (g, first) = (panel / per_group, panel % per_group * COLS);
+                let cols = (n_per_group - first).min(COLS);
+                PanelPlace { channel: g * n_per_group + first, cols, offset: g * in_per_group }
+            }
+            Self::Depthwise { channels, .. } => {
+                let channel = panel * COLS;
+                PanelPlace { channel, cols: (channels - channel).min(COLS), offset: channel }
+            }
+        }
+    }
+
+    /// Bytes that must be readable from a pixel's activation row on.
+    pub(crate) fn reach(&self) -> usize {
+        match self {
+            Self::Dense { groups, in_per_group, .. } => {
+                let max = groups.iter().map(PackedB::max_offset).fold(0, usize::max);
+                max + GROUP + (groups.len() - 1) * in_per_group
+            }
+            Self::Depthwise { packed, channels } => packed.max_offset() + channels.next_multiple_of(COLS),
+        }
+    }
+
+    /// Accumulators of a tile of one panel; `rows` include the panel's offset.
+    pub(crate) fn product(&self, isa: Isa, panel: usize, a: &[u8], rows: &Rows, tile: &mut Tile) {
+        match self {
+            Self::Dense { groups, n_per_group, .. } => {
+                let per_group = n_per_group.div_ceil(COLS);
+                isa.gemm_u8(a, rows, &groups[panel / per_group].panel(panel % per_group), tile);
+            }
+            Self::Depthwise { packed, .. } => isa.depthwise_u8(a, rows, &packed.block(panel), tile),
+        }
+    }
+
+    /// Bytes of packed weights.
+    pub(crate) fn bytes(&self) -> usize {
+        match self {
+            Self::Dense { groups, .. } => groups.iter().map(PackedB::bytes).sum(),
+            Self::Depthwise { packed, .. } => packed.bytes(),
+        }
+    }
+}
+
+/// Groups of four neighbouring activation bytes that cover one filter. Without groups and dilation a kernel row is contiguous, so that
+/// few input channels still fill whole groups.
+fn k_groups(s: &ConvShape, line: usize, pixel: usize) -> Vec<Group> {
+    let n_in = s.in_c / s.groups;
+    let merged = s.groups == 1 && s.dilation[1] == 1 && pixel == s.in_c;
+    let (n_runs, run) = if merged { (1, s.kernel[1] * n_in) } else { (s.kernel[1], n_in) };
+    let mut out = Vec::new();
+    for y in 0..s.kernel[0] {
+        for r in 0..n_runs {
+            let (k, offset) = ((y * s.kernel[1] + r) * n_in, y * s.dilation[0] * line + r * s.dilation[1] * pixel);
+            out.extend((0..run).step_by(GROUP).map(|at| Group {
+                offset: offset + at,
+                k: core::array::from_fn(|i| if at + i < run { k + at + i } else { NO_K }),
+            }));
+        }
+    }
+    out
+}
+
+/// Sum of each output channel's weights: the coefficient of the input zero point.
+pub(crate) fn channel_sums(s: &ConvShape, g: &Geometry, w: &Weights<'_>) -> Vec<i32> {
+    let (n_in, kw) = (s.in_c / s.groups, s.kernel[1]);
+    let sum = |co: usize| {
+        (0..g.k).fold(0i32, |sum, k| {
+            let (tap, ci) = (k / n_in, k % n_in);
+            sum.wrapping_add(i32::from(w.get(s, [tap / kw, tap % kw], ci, co)))
+        })
+    };
+    (0..s.out_c).map(sum).collect()
+}

@@ -1,0 +1,253 @@
+//! [`ConvU8`]: exact integer convolution and matrix product with a fused epilogue.
+//!
+//! `acc = sum (x - zx)(w - zw[c]) + b[c]`, computed as `sum x * w' + (b[c] - zx * sum w')` with `w' = w - zw`. All i32 sums wrap, so the
+//! value is exact whenever the true one fits. Padding is a frame of `zx` around a copy of the image; where no tap leaves the image
+//! nothing is copied.
+
+use super::filter::{Filter, channel_sums};
+use super::pad::Frame;
+use super::pixels::{Pixels, block_pixels};
+use super::shape::{ConvShape, Geometry};
+use super::weights::Weights;
+use crate::epilogue::{Epilogue, Kind, OutMut, Prepared};
+use crate::error::{KernelError, Result, check_len, product};
+use crate::exec::Exec;
+use crate::finish::{Finish, Out, Place};
+use crate::gemm::COLS;
+use crate::shared_out::SharedOut;
+use crate::tile::{ROWS, Tile};
+
+/// A convolution (2-D, 1-D, grouped, depthwise, pointwise) or matrix product over u8 activations, weights packed.
+///
+/// s8 activations are held as u8: every byte XORed with 0x80, the zero point plus 128.
+pub struct ConvU8 {
+    shape: ConvShape,
+    geometry: Geometry,
+    x_zero_point: u8,
+    filter: Filter,
+    epilogue: Prepared,
+    route: Route,
+    scratch: usize,
+}
+
+/// Where the kernels read activations.
+enum Route {
+    /// The input is a matrix of pixels; the last `tail` rows are copied because their reads would leave the slice.
+    Matrix { tail: usize },
+    /// Each image is read in place.
+    Image,
+    /// Each image is first copied into a frame of zero points.
+    Framed(Frame),
+}
+
+impl ConvU8 {
+    /// Packs the weights for `shape`.
+    ///
+    /// # Errors
+    /// When shape, lengths or parameters do not fit together; see [`KernelError`].
+    pub fn new(
+        shape: ConvShape,
+        weights: &Weights<'_>,
+        x_zero_point: u8,
+        bias: Option<&[i32]>,
+        epilogue: Epilogue,
+    ) -> Result<Self> {
+        let geometry = shape.geometry()?;
+        weights.check(&shape, &geometry)?;
+        let mut folded = channel_sums(&shape, &geometry, weights);
+        for sum in &mut folded {
+            *sum = sum.wrapping_mul(-i32::from(x_zero_point));
+        }
+        if let Some(bias) = bias {
+            check_len("the bias", bias.len(), shape.out_c)?;
+            folded.iter_mut().zip(bias).for_each(|(f, b)| *f = f.wrapping_add(*b));
+        }
+        let epilogue = Prepared::new(epilogue, &folded)?;
+        let (route, filter, scratch) = plan_route(&shape, &geometry, weights)?;
+        Ok(Self { shape, geometry, x_zero_point, filter, epilogue, route, scratch })
+    }
+
+    /// The shape this plan was built for.
+    pub fn shape(&self) -> &ConvShape {
+        &self.shape
+    }
+
+    /// Bytes of scratch that [`ConvU8::run`] needs, whatever the batch.
+    pub fn scratch_len(&self) -> usize {
+        self.scratch
+    }
+
+    /// Multiply-adds per image (per row of a matrix product).
+    pub fn macs(&self) -> usize {
+        self.geometry.macs
+    }
+
+    /// Bytes of packed weights.
+    pub fn packed_bytes(&self) -> usize {
+        self.filter.bytes()
+    }
+
+    /// Computes a batch: `x` holds any number of images, `out` as many output images of the epilogue's type, `residual` (residual
+    /// epilogue only) as many bytes as `out`, `scratch` at least [`ConvU8::scratch_len`] bytes of any content.
+    ///
+    /// # Errors
+    /// When a slice has the wrong length or type, or a task panicked.
+    pub fn run(
+        &self,
+        exec: Exec<'_>,
+        x: &[u8],
+        residual: Option<&[u8]>,
+        out: OutMut<'_>,
+        scratch: &mut [u8],
+    ) -> Result<()> {
+        let batch = self.geometry.batch(x.len())?;
+        let n_out = product("the output", &[batch, self.geometry.out_image])?;
+        let residual = self.check_residual(residual, n_out)?;
+        let out = self.check_out(out, n_out)?;
+        if scratch.len() < self.scratch {
+            return Err(KernelError::Length { what: "the scratch", found: scratch.len(), expected: self.scratch });
+        }
+        let job = Job { plan: self, exec, residual, out: &out };
+        match &self.route {
+            Route::Matrix { tail } => job.matrix(x, *tail, scratch),
+            Route::Image => (0..batch).try_for_each(|i| job.image(self.image(x, i), self.shape.in_w, i)),
+            Route::Framed(frame) => (0..batch).try_for_each(|i| {
+                frame.copy(exec, self.image(x, i), self.x_zero_point, scratch)?;
+                job.image(scratch, frame.w, i)
+            }),
+        }
+    }
+
+    fn image<'a>(&self, x: &'a [u8], index: usize) -> &'a [u8] {
+        &x[index * self.geometry.image..][..self.geometry.image]
+    }
+
+    fn check_residual<'a>(&self, residual: Option<&'a [u8]>, n_out: usize) -> Result<&'a [u8]> {
+        match (residual, self.epilogue.wants_residual()) {
+            (Some(r), true) => check_len("the residual", r.len(), n_out).map(|()| r),
+            (None, false) => Ok(&[]),
+            (given, _) => {
+                let what =
+                    format!("residual operand given: {}, wanted by the epilogue: {}", given.is_some(), given.is_none());
+                Err(KernelError::Parameter { what })
+            }
+        }
+    }
+
+    fn check_out<'a>(&self, out: OutMut<'a>, n_out: usize) -> Result<Out<'a>> {
+        let (len, out) = match (&self.epilogue.kind, out) {
+            (Kind::Requant { .. } | Kind::Q31 { .. } | Kind::Residual { .. }, OutMut::Bytes(o)) => {
+                (o.len(), Out::Bytes(SharedOut::new(o)))
+            }
+            (Kind::Float { .. }, OutMut::F32(o)) => (o.len(), Out::F32(SharedOut::new(o))),
+            (Kind::Raw, OutMut::I32(o)) => (o.len(), Out::I32(SharedOut::new(o))),
+            _ => {
+                return Err(KernelError::Parameter {
+                    what: "the output slice is not of the epilogue's type".to_owned(),
+                });
+            }
+        };
+        check_len("the output", len, n_out)?;
+        Ok(out)
+    }
+}
+
+/// Chooses the route, packs for its strides and sizes the scratch.
+fn plan_route(s: &ConvShape, g: &Geometry, w: &Weights<'_>) -> Result<(Route, Filter, usize)> {
+    let line = product("an image row", &[s.in_w, s.in_c])?;
+    let whole_blocks = !s.is_depthwise() || s.in_c.is_multiple_of(COLS);
+    if s.is_pointwise() && whole_blocks {
+        let filter = Filter::new(s, w, line, s.in_c)?;
+        let tail = filter.reach().saturating_sub(s.in_c).div_ceil(s.in_c);
+        let scratch = tail * s.in_c + filter.reach();
+        return Ok((Route::Matrix { tail }, filter, scratch));
+    }
+    let extent = |out: usize, axis: usize| (out - 1) * s.stride[axis] + (s.kernel[axis] - 1) * s.dilation[axis] + 1;
+    let (h, wide) = (extent(g.out_h, 0), extent(g.out_w, 1));
+    let inside = s.pads[0] == 0 && s.pads[1] == 0 && h <= s.in_h && wide <= s.in_w;
+    if inside && whole_blocks {
+        let filter = Filter::new(s, w, line, s.in_c)?;
+        if last_pixel(s, g, line, s.in_c) + filter.reach() <= g.image {
+            return Ok((Route::Image, filter, 0));
+        }
+    }
+    let c = if whole_blocks { s.in_c } else { s.in_c.next_multiple_of(COLS) };
+    let frame = Frame { in_h: s.in_h, in_w: s.in_w, in_c: s.in_c, top: s.pads[0], left: s.pads[1], h, w: wide, c };
+    let len = frame.len()?;
+    let filter = Filter::new(s, w, wide * c, c)?;
+    let scratch = len.max(last_pixel(s, g, wide * c, c) + filter.reach());
+    Ok((Route::Framed(frame), filter, scratch))
+}
+
+/// Byte at which the last output pixel's activations begin.
+fn last_pixel(s: &ConvShape, g: &Geometry, line: usize, pixel: usize) -> usize {
+    (g.out_h - 1) * s.stride[0] * line + (g.out_w - 1) * s.stride[1] * pixel
+}
+
+/// One call of `run`, lengths checked.
+struct Job<'a> {
+    plan: &'a ConvU8,
+    exec: Exec<'a>,
+    residual: &'a [u8],
+    out: &'a Out<'a>,
+}
+
+impl Job<'_> {
+    /// Pixels are the rows of a matrix. The last rows are read from a copy with slack behind it.
+    fn matrix(&self, x: &[u8], tail: usize, scratch: &mut [u8]) -> Result<()> {
+        let c = self.plan.shape.in_c;
+        let (n, direct) = (x.len() / c, (x.len() / c).saturating_sub(tail));
+        let pixels = |a, n, first_out| Pixels { a, n, wide: n.max(1), row_step: 0, col_step: c, first_out };
+        self.pass(&pixels(x, direct, 0))?;
+        if direct < n {
+            scratch[..(n - direct) * c].copy_from_slice(&x[direct * c..]);
+            self.pass(&pixels(scratch, n - direct, direct))?;
+        }
+        Ok(())
+    }
+
+    /// One image, in place or framed, `wide` pixels per row.
+    fn image(&self, a: &[u8], wide: usize, index: usize) -> Result<()> {
+        let (s, g) = (&self.plan.shape, &self.plan.geometry);
+        let c = match &self.plan.route {
+            Route::Framed(frame) => frame.c,
+            _ => s.in_c,
+        };
+        self.pass(&Pixels {
+            a,
+            n: g.out_h * g.out_w,
+            wide: g.out_w,
+            row_step: s.stride[0] * wide * c,
+            col_step: s.stride[1] * c,
+            first_out: index * g.out_h * g.out_w,
+        })
+    }
+
+    /// All panels over all pixels. The grid's rectangles are disjoint in pixels or in channels, so each output element has one owner.
+    fn pass(&self, pixels: &Pixels<'_>) -> Result<()> {
+        let plan = self.plan;
+        let macs = pixels.n.saturating_mul(plan.geometry.k).saturating_mul(plan.shape.out_c);
+        let bytes_per_pixel = (plan.geometry.k / plan.shape.kernel[0]).max(plan.shape.in_c);
+        let block = block_pixels(bytes_per_pixel);
+        pixels.grid(self.exec, plan.filter.n_panels(), macs, &|mine, panels| {
+            for from in mine.clone().step_by(block) {
+                for panel in panels.clone() {
+                    self.panel(pixels, from..(from + block).min(mine.end), panel);
+                }
+            }
+        })
+    }
+
+    fn panel(&self, pixels: &Pixels<'_>, range: core::ops::Range<usize>, panel: usize) {
+        let (plan, isa, stride) = (self.plan, self.exec.isa, self.plan.shape.out_c);
+        let at = plan.filter.place(panel);
+        let mut tile = Tile::ZERO;
+        for i in range.clone().step_by(ROWS) {
+            let n = (range.end - i).min(ROWS);
+            plan.filter.product(isa, panel, pixels.a, &pixels.rows(i, n, at.offset), &mut tile);
+            let first = (pixels.first_out + i) * stride + at.channel;
+            let place = Place { at: first, stride, rows: n, cols: at.cols, channel: at.channel };
+            isa.run(Finish { epilogue: &plan.epilogue, tile: &tile, place, residual: self.residual, out: self.out });
+        }
+    }
+}

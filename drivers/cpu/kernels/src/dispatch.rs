@@ -1,0 +1,25 @@
+//! The one place that turns an [`Isa`] into a kernel.
+
+use crate::depthwise::DepthwisePanel;
+use crate::gemm::Panel;
+use crate::generic;
+use crate::isa::Isa;
+use crate::tile::{Rows, Tile};
+
+impl Isa {
+    /// Integer product of a tile; see [`generic::gemm_u8::tile`].
+    pub(crate) fn gemm_u8(self, a: &[u8], rows: &Rows, panel: &Panel<'_>, tile: &mut Tile) {
+        match self {
+            Self::Portable => generic::gemm_u8::tile(a, rows, panel, tile),
+            Self::Avx2(proof) => crate::avx2::gemm_u8(proof, a, rows, panel, tile),
+        }
+    }
+
+    /// Integer depthwise product of a tile; see [`generic::depthwise_u8::tile`].
+    pub(crate) fn depthwise_u8(self, a: &[u8], rows: &Rows, panel: &DepthwisePanel<'_>, tile: &mut Tile) {
+        match self {
+            Self::Portable => generic::depthwise_u8::tile(a, rows, panel, tile),
+            Self::Avx2(proof) => crate::avx2::depthwise_u8(proof, a, rows, panel, tile),
+        }
+    }
+}

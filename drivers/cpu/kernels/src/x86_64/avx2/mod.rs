@@ -1,0 +1,12 @@
+//! AVX2 + FMA kernels.
+//!
+//! Each file holds safe `#[target_feature]` functions and one entry per kernel that takes the [`Avx2`](crate::Avx2) token: whoever calls
+//! it has proved that the CPU has the instructions.
+
+mod compiled;
+mod depthwise_u8;
+mod gemm_u8;
+
+pub(crate) use compiled::compiled;
+pub(crate) use depthwise_u8::tile as depthwise_u8;
+pub(crate) use gemm_u8::tile as gemm_u8;

@@ -1,0 +1,3 @@
+//! x86-64 kernels, one folder per instruction set.
+
+pub(crate) mod avx2;

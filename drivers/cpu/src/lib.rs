@@ -1,0 +1,1 @@
+//! ottava-driver-cpu.

@@ -1,0 +1,107 @@
+//! Tests of [`super`]: measured ulp errors against f64, special values, and frozen bits.
+
+use super::*;
+
+/// Distance of `got` from `exact` in units of the last place of f32 at `exact`.
+fn ulp_error(got: f32, exact: f64) -> f64 {
+    if exact.is_nan() || got.is_nan() {
+        return if exact.is_nan() && got.is_nan() { 0.0 } else { f64::INFINITY };
+    }
+    let rounded = exact as f32;
+    if got == rounded {
+        return if got.is_infinite() { 0.0 } else { (f64::from(got) - exact).abs() / ulp_of(exact) };
+    }
+    if got.is_infinite() {
+        // Overflow: count from the value that infinity stands for, 2^128.
+        return (libm::exp2(128.0).copysign(got.into()) - exact).abs() / ulp_of(exact);
+    }
+    (f64::from(got) - exact).abs() / ulp_of(exact)
+}
+
+fn ulp_of(exact: f64) -> f64 {
+    let exponent = if exact == 0.0 { -126 } else { libm::ilogb(exact).clamp(-126, 127) };
+    libm::ldexp(1.0, exponent - 23)
+}
+
+const SPECIALS: [f32; 22] = [
+    0.0,
+    -0.0,
+    1.0,
+    -1.0,
+    0.625,
+    -0.625,
+    4.0,
+    1e-45,
+    -1e-45,
+    1.1754942e-38,
+    f32::MIN_POSITIVE,
+    f32::MAX,
+    f32::MIN,
+    f32::INFINITY,
+    f32::NEG_INFINITY,
+    f32::NAN,
+    88.72283,
+    88.72284,
+    -87.33655,
+    -103.27893,
+    -103.97208,
+    -103.97209,
+];
+
+/// The largest error over every 1999th bit pattern and the special values with their neighbours.
+fn worst(f: fn(f32) -> f32, exact: fn(f64) -> f64) -> (f64, f32) {
+    let near = SPECIALS.iter().flat_map(|x| (-40..=40).map(|d| x.to_bits().wrapping_add_signed(d)));
+    let dense = (0..=u32::MAX).step_by(1999);
+    near.chain(dense).map(f32::from_bits).fold((0.0, 0.0), |worst, x| {
+        let error = ulp_error(f(x), exact(x.into()));
+        if error > worst.0 { (error, x) } else { worst }
+    })
+}
+
+#[test]
+fn c3_errors_are_within_two_ulp() {
+    let functions: [(&str, fn(f32) -> f32, fn(f64) -> f64); 5] = [
+        ("exp", exp, libm::exp),
+        ("log", log, libm::log),
+        ("tanh", tanh, libm::tanh),
+        ("erf", erf, libm::erf),
+        ("sigmoid", sigmoid, |x| if x >= 0.0 { 1.0 / (1.0 + libm::exp(-x)) } else { libm::exp(x) / (1.0 + libm::exp(x)) }),
+    ];
+    for (name, f, exact) in functions {
+        let (error, x) = worst(f, exact);
+        assert!(error <= 2.0, "{name}: {error} ulp at {x:e}");
+    }
+}
+
+#[test]
+fn c4_special_values() {
+    let inf = f32::INFINITY;
+    assert_eq!([exp(0.0), exp(-0.0), exp(inf), exp(-inf), exp(89.0), exp(-104.0)], [1.0, 1.0, inf, 0.0, inf, 0.0]);
+    assert_eq!(exp(-103.0).to_bits(), 1, "subnormal results are kept");
+    assert_eq!([log(1.0), log(inf), log(0.0), log(-0.0)], [0.0, inf, -inf, -inf]);
+    assert!(log(-1.0).is_nan() && log(-inf).is_nan());
+    assert_eq!([tanh(inf), tanh(-inf), tanh(20.0)], [1.0, -1.0, 1.0]);
+    assert_eq!([erf(inf), erf(-inf), erf(5.0)], [1.0, -1.0, 1.0]);
+    assert_eq!([sigmoid(inf), sigmoid(-inf), sigmoid(-0.0)], [1.0, 0.0, 0.5]);
+    for f in [exp, log, tanh, erf, sigmoid] {
+        assert!(f(f32::NAN).is_nan());
+        assert!(f(-f32::NAN).is_nan());
+    }
+    for f in [tanh, erf] {
+        assert_eq!(f(-0.0).to_bits(), (-0.0_f32).to_bits());
+        assert_eq!(f(0.0).to_bits(), 0);
+    }
+    assert_eq!(tanh(1e-45).to_bits(), 1);
+}
+
+#[test]
+fn odd_functions_are_odd_and_bounded() {
+    for i in 0..200_000_u32 {
+        let x = f32::from_bits(0x3000_0000 + i * 1201);
+        for f in [tanh, erf] {
+            assert_eq!(f(-x), -f(x));
+            assert!(f(x) <= 1.0);
+        }
+        assert!((0.0..=1.0).contains(&sigmoid(x)) && (0.0..=1.0).contains(&sigmoid(-x)));
+    }
+}

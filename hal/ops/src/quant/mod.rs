@@ -1,0 +1,49 @@
+//! Quantization operators: QuantizeLinear and its kin, the QLinear and integer operators, Ottava's own bridges.
+
+use crate::Op;
+use ottava_hal::{QuantParams, Scheme};
+
+pub mod lut;
+
+/// One line per operator.
+pub static TABLE: &[&dyn Op] = &[];
+
+/// Maps a flat row-major element index to the index of its scale.
+pub struct ChannelIndex {
+    /// Elements that follow one step of the axis.
+    inner: usize,
+    /// Extent of the axis.
+    extent: usize,
+    /// Elements of the axis that share a scale (1 for per-axis).
+    block: usize,
+    /// Scales along the axis.
+    n_blocks: usize,
+    blocked: bool,
+}
+
+/// The map of a scheme on a shape; parameters have been checked against it.
+pub fn channel_index(params: &QuantParams, shape: &[usize]) -> ChannelIndex {
+    let (axis, block, blocked) = match params.scheme {
+        Scheme::PerTensor => {
+            return ChannelIndex { inner: usize::MAX, extent: 1, block: 1, n_blocks: 1, blocked: false };
+        }
+        Scheme::PerAxis { axis } => (axis, 1, false),
+        Scheme::Blocked { axis, block } => (axis, block.max(1), true),
+    };
+    let inner = shape[axis + 1..].iter().product::<usize>().max(1);
+    let extent = shape[axis].max(1);
+    ChannelIndex { inner, extent, block, n_blocks: extent.div_ceil(block), blocked }
+}
+
+impl ChannelIndex {
+    /// Index of the scale of element `i`.
+    pub fn of(&self, i: usize) -> usize {
+        let along = i / self.inner;
+        let block = (along % self.extent) / self.block;
+        if !self.blocked {
+            return block;
+        }
+        let outer = along / self.extent;
+        (outer * self.n_blocks + block) * self.inner + i % self.inner
+    }
+}

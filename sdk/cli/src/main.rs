@@ -1,0 +1,2 @@
+//! The `ottava` command.
+fn main() {}

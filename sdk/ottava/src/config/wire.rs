@@ -1,0 +1,139 @@
+//! The configuration file as it is written. Unknown keys are errors; see the parent module for the meaning.
+
+use serde::Deserialize;
+use std::collections::BTreeMap;
+
+#[derive(Deserialize)]
+#[serde(rename = "Ottava", deny_unknown_fields, default)]
+pub(super) struct Wire {
+    pub drivers: Option<Vec<Driver>>,
+    pub devices: Vec<Device>,
+    pub placement: Placement,
+    pub pins: Vec<(String, String)>,
+    pub bans: Vec<(String, String)>,
+    pub fallback: Fallback,
+    pub requantize: Requantize,
+    pub force_requantize: Option<Requantize>,
+    pub policy: Policy,
+    pub layers: Vec<Layer>,
+    pub search: Search,
+    pub in_flight: usize,
+    pub tuning: Option<String>,
+}
+
+impl Default for Wire {
+    fn default() -> Self {
+        Self {
+            drivers: None,
+            devices: vec![],
+            placement: Placement::Auto { objective: Objective::Latency },
+            pins: vec![],
+            bans: vec![],
+            fallback: Fallback::Reference,
+            requantize: Requantize::Fp32Rne,
+            force_requantize: None,
+            policy: Policy::default(),
+            layers: vec![],
+            search: Search::default(),
+            in_flight: 4,
+            tuning: None,
+        }
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) enum Driver {
+    Builtin(String),
+    Library {
+        path: String,
+        #[serde(default)]
+        #[allow(dead_code)] // Read so that a complete entry is accepted by the parser and then refused by name.
+        sha256: Option<String>,
+        #[serde(default)]
+        #[allow(dead_code)] // As above.
+        isolation: Option<Isolation>,
+    },
+}
+
+#[derive(Deserialize)]
+pub(super) enum Isolation {
+    None,
+    Process,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Device {
+    pub id: String,
+    pub driver: String,
+    #[serde(default)]
+    pub options: BTreeMap<String, String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) enum Placement {
+    Auto { objective: Objective },
+    Priority(Vec<String>),
+}
+
+#[derive(Deserialize, Clone, Copy)]
+pub(super) enum Objective {
+    Latency,
+    Throughput,
+    Energy,
+}
+
+#[derive(Deserialize, Clone, Copy)]
+pub(super) enum Fallback {
+    Reference,
+    Error,
+}
+
+#[derive(Deserialize, Clone, Copy)]
+pub(super) enum Requantize {
+    Fp32Rne,
+    Q31Double,
+    Q31Single,
+}
+
+/// What drivers may be loaded. It speaks about libraries only, so it is checked and kept for the versions that load them.
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields, default)]
+#[allow(dead_code)] // Its keys are checked here; nothing is loaded yet that they could forbid.
+pub(super) struct Policy {
+    pub require_hash: bool,
+    pub allow: Vec<Allow>,
+    pub deny: Vec<Allow>,
+}
+
+#[derive(Deserialize)]
+#[allow(dead_code)] // As the policy.
+pub(super) enum Allow {
+    Dir(String),
+    Hash(String),
+    Name(String),
+}
+
+#[derive(Deserialize)]
+#[allow(dead_code)] // Named in the error that says that layers are not offered yet.
+pub(super) enum Layer {
+    Validate,
+    Trace,
+    Faults { seed: u64 },
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, default)]
+#[allow(dead_code)] // As the policy: folders of libraries.
+pub(super) struct Search {
+    pub user: bool,
+    pub system: bool,
+}
+
+impl Default for Search {
+    fn default() -> Self {
+        Self { user: true, system: true }
+    }
+}
