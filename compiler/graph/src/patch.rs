@@ -17,6 +17,8 @@ pub struct Patch {
     pub replace: Vec<(ValueId, ValueId)>,
     /// Values that get another type.
     pub retype: Vec<(ValueId, TensorType)>,
+    /// Pairs of values that exchange names, so that what replaces an output of the graph takes its name over.
+    pub swap_names: Vec<(ValueId, ValueId)>,
 }
 
 impl Patch {
@@ -31,12 +33,22 @@ impl Patch {
         ValueId(self.first_new + self.values.len() - 1)
     }
 
-    /// Takes a node out and lets readers of its first output read `by` instead.
+    /// Takes a node out and lets readers of its first output read `by` instead. Where that output is one of the graph,
+    /// `by` takes its name over; the caller makes sure that `by` is free to ([`Patch::can_bypass`]).
     pub fn bypass(graph: &Graph, node: usize, by: ValueId) -> Self {
         let mut patch = Self::new(graph);
+        let out = graph.nodes[node].outputs[0];
         patch.remove.push(node);
-        patch.replace.push((graph.nodes[node].outputs[0], by));
+        patch.replace.push((out, by));
+        if graph.outputs.contains(&out) {
+            patch.swap_names.push((out, by));
+        }
         patch
+    }
+
+    /// Whether a node can be bypassed: names of the graph's inputs and outputs are a contract.
+    pub fn can_bypass(graph: &Graph, uses: &Uses, node: usize, by: ValueId) -> bool {
+        !uses.is_output(graph.nodes[node].outputs[0]) || uses.producer(by).is_some() && !uses.is_output(by)
     }
 
     /// Applies the patch. Node indices change; order stays topological if the rule's insertions allow it, which
@@ -58,6 +70,10 @@ impl Patch {
         }
         for (id, ty) in self.retype {
             graph.values[id.0].ty = ty;
+        }
+        for (a, b) in self.swap_names {
+            let name = std::mem::take(&mut graph.values[a.0].name);
+            graph.values[a.0].name = std::mem::replace(&mut graph.values[b.0].name, name);
         }
     }
 }

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 /// Checks a graph against its phase; the error names node or value.
 ///
 /// (V1) indices, single producers, order, constants, quantization parameters; (V2) unique names; (V3) every operator is
-/// known; (V4) canonical and later: no `Constant` and no `Identity` node; (V5) quantized: a typed value is not read by
+/// known; (V4) canonical and later: no `Constant` node; (V5) quantized: a typed value is not read by
 /// `DequantizeLinear` with constant parameters.
 pub fn verify(graph: &Graph) -> Result<()> {
     to_program(graph).check()?;
@@ -17,9 +17,7 @@ pub fn verify(graph: &Graph) -> Result<()> {
         lookup(&node.domain, &node.op)?;
         let forbidden = match graph.phase {
             Phase::Imported => false,
-            Phase::Canonical | Phase::Quantized => {
-                node.domain.is_empty() && matches!(node.op.as_str(), "Constant" | "Identity")
-            }
+            Phase::Canonical | Phase::Quantized => node.domain.is_empty() && node.op == "Constant",
         };
         if forbidden {
             return Err(broken(graph, format!("node `{}` is a {}", node.name, node.op)));

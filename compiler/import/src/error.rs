@@ -1,4 +1,5 @@
 //! What can go wrong while a model file is read or written.
+use ottava_graph::Diagnostic;
 use std::path::PathBuf;
 
 /// Why a model could not be read. The three families of the workspace: *invalid* (the file is wrong),
@@ -39,6 +40,22 @@ pub enum ImportError {
         /// What the user can do about it.
         help: &'static str,
     },
+    /// Invalid or unsupported: the model was read, and cannot be imported. All findings are listed.
+    #[error("{origin}: {}", summary(diagnostics))]
+    Refused {
+        /// The file, or what stands for it.
+        origin: String,
+        /// One error per finding.
+        diagnostics: Vec<Diagnostic>,
+    },
+    /// Unsupported: the format cannot say what the graph means.
+    #[error("cannot write {place} as ONNX: {what}")]
+    Export {
+        /// The node, the value, or the graph.
+        place: String,
+        /// Why.
+        what: String,
+    },
     /// Failed: a file could not be read.
     #[error("{}: {source}", path.display())]
     Io {
@@ -59,4 +76,14 @@ impl ImportError {
     pub(crate) fn io(path: impl Into<PathBuf>, source: std::io::Error) -> Self {
         Self::Io { path: path.into(), source }
     }
+}
+
+/// Findings that the message of [`ImportError::Refused`] spells out.
+const MAX_SHOWN: usize = 5;
+
+fn summary(diagnostics: &[Diagnostic]) -> String {
+    let shown: Vec<_> = diagnostics.iter().take(MAX_SHOWN).map(Diagnostic::to_string).collect();
+    let rest = diagnostics.len().saturating_sub(MAX_SHOWN);
+    let more = if rest > 0 { format!("\nand {rest} more") } else { String::new() };
+    format!("the model cannot be imported:\n{}{more}", shown.join("\n"))
 }

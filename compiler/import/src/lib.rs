@@ -9,3 +9,4 @@ pub mod error;
 pub mod onnx;
 
 pub use error::ImportError;
+pub use onnx::{ExportOptions, ImportOptions, export_onnx, import_onnx, import_onnx_bytes};

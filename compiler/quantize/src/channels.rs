@@ -163,7 +163,8 @@ mod tests {
     #[test]
     fn means_of_both_layouts() {
         let mut nchw = ChannelSums::default();
-        nchw.observe("x", &[1.0, 3.0, -1.0, -2.0, 5.0, 7.0, 0.0, 0.0], ChannelLayout { channels: 2, inner: 2 }).unwrap();
+        nchw.observe("x", &[1.0, 3.0, -1.0, -2.0, 5.0, 7.0, 0.0, 0.0], ChannelLayout { channels: 2, inner: 2 })
+            .unwrap();
         assert_eq!(nchw.means(), [4.0, -0.75]);
         let mut rows = ChannelSums::default();
         rows.observe("x", &[1.0, 10.0, 2.0, 20.0], ChannelLayout { channels: 2, inner: 1 }).unwrap();

@@ -26,12 +26,14 @@ const MIN_FAST_EXPONENT: i32 = -126;
 const CHUNK: usize = 2048;
 /// Elements whose bin numbers are computed together before they are counted.
 const BLOCK: usize = 64;
+/// The bins and, behind them, one spare slot per position of a block for zeros; spare slots are 0 between calls.
+const SLOTS: usize = BINS + BLOCK;
 
 /// A histogram with exact extremes and exact counts of everything that is not binned.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Histogram {
     exponent: i32,
-    counts: Box<[u64; BINS]>,
+    counts: Box<[u64; SLOTS]>,
     min: f32,
     max: f32,
     finite: u64,
@@ -45,7 +47,7 @@ impl Default for Histogram {
     fn default() -> Self {
         Self {
             exponent: MIN_EXPONENT,
-            counts: Box::new([0; BINS]),
+            counts: Box::new([0; SLOTS]),
             min: f32::INFINITY,
             max: f32::NEG_INFINITY,
             finite: 0,
@@ -156,33 +158,29 @@ impl Histogram {
         self.finite += chunk.len() as u64;
         self.zeros += u64::from(found.zeros);
         self.count_bins(chunk);
-        // Zeros fell into bin 0 with everything else; they are not binned.
-        self.counts[ORIGIN as usize] -= u64::from(found.zeros);
     }
 
     fn count_bins(&mut self, chunk: &[f32]) {
         let inverse = pow2(-self.exponent);
         if self.exponent < MIN_FAST_EXPONENT {
-            for &x in chunk {
-                self.count(bin_wide(x, inverse));
+            for &x in chunk.iter().filter(|x| **x != 0.0) {
+                self.counts[(bin_wide(x, inverse) + ORIGIN) as usize] += 1;
             }
             return;
         }
-        let inverse = inverse as f32;
-        let mut bins = [0i32; BLOCK];
+        // Half of what follows a ReLU is zero. Zeros are not binned: each goes to the spare slot of its own position,
+        // since incrementing one slot over and over would wait for the previous store every time.
+        let mut slots = [0i32; BLOCK];
         for block in chunk.chunks(BLOCK) {
-            for (bin, &x) in bins.iter_mut().zip(block) {
-                *bin = bin_fast(x, inverse);
+            for ((position, slot), &x) in (BINS as i32..).zip(&mut slots).zip(block) {
+                let bin = bin_fast(x, inverse as f32) + ORIGIN;
+                *slot = if x == 0.0 { position } else { bin };
             }
-            for &bin in &bins[..block.len()] {
-                self.count(bin);
+            for &slot in &slots[..block.len()] {
+                self.counts[slot as usize] += 1;
             }
         }
-    }
-
-    fn count(&mut self, bin: i32) {
-        // The mask changes nothing (the exponent fits the chunk); it spares the bounds check.
-        self.counts[(bin + ORIGIN) as usize & (BINS - 1)] += 1;
+        self.counts[BINS..].fill(0);
     }
 
     /// Widens the bins to `2^exponent`; a smaller exponent changes nothing.
@@ -195,7 +193,7 @@ impl Histogram {
         if self.finite == self.zeros {
             return;
         }
-        let mut moved = Box::new([0; BINS]);
+        let mut moved = Box::new([0; SLOTS]);
         for (idx, &count) in self.counts.iter().enumerate().filter(|(_, count)| **count > 0) {
             let bin = (idx as i32 - ORIGIN) >> by.min(31);
             moved[(bin + ORIGIN) as usize] += count;
@@ -261,7 +259,7 @@ impl Histogram {
 
     /// The count of bin `bin` in [-2048, 2047]; 0 outside.
     pub fn bin(&self, bin: i32) -> u64 {
-        usize::try_from(bin + ORIGIN).ok().and_then(|idx| self.counts.get(idx)).copied().unwrap_or(0)
+        usize::try_from(bin + ORIGIN).ok().and_then(|idx| self.counts[..BINS].get(idx)).copied().unwrap_or(0)
     }
 
     /// The non-empty bins in ascending order, as (bin number, count).
@@ -333,7 +331,7 @@ impl Histogram {
             *count = reader.varint()?;
         }
         let (first, len) = (usize::from(reader.u16()?), usize::from(reader.u16()?));
-        let Some(counts) = histogram.counts.get_mut(first..first + len) else {
+        let Some(counts) = histogram.counts[..BINS].get_mut(first..first + len) else {
             return Err(reader.error(format!("bins {first} to {}", first + len), "bins 0 to 4096"));
         };
         let mut binned = 0u64;
@@ -349,7 +347,11 @@ impl Histogram {
             && min.is_finite()
             && max.is_finite()
             && min <= max;
-        if consistent { Ok(histogram) } else { Err(reader.error("contradicting counts", "a histogram of its own values")) }
+        if consistent {
+            Ok(histogram)
+        } else {
+            Err(reader.error("contradicting counts", "a histogram of its own values"))
+        }
     }
 }
 

@@ -103,7 +103,8 @@ proptest! {
         for &x in values.iter().filter(|x| x.is_finite() && **x != 0.0) {
             expect[((f64::from(x) / pow2(h.exponent())).floor() as i32 + 2048) as usize] += 1;
         }
-        prop_assert_eq!(&h.counts[..], &expect[..]);
+        prop_assert_eq!(&h.counts[..BINS], &expect[..]);
+        prop_assert!(h.counts[BINS..].iter().all(|c| *c == 0));
         let k = values.iter().filter(|x| x.is_finite()).map(|x| exponent_for(*x)).max();
         prop_assert_eq!(h.exponent(), k.unwrap_or(MIN_EXPONENT));
     }

@@ -1,5 +1,17 @@
-//! ottava-quantize: from observed values to an integer graph.
+//! `ottava-quantize`: from observed values to an integer graph.
+//!
+//! A newcomer reads it in the order in which data flows:
+//!
+//! 1. [`calibration`]: what was observed, per tensor: a mergeable [`histogram`] and, for bias correction, per-[`channels`]
+//!    sums. Equal multisets of values give equal bytes, whatever the order, the batches or the shards.
+//! 2. [`recipe`]: every choice, as one editable value with a text form.
+//! 3. [`observers`]: from statistics to a range; [`params`]: from a range to a scale and a zero point.
+//! 4. [`weights`] and [`bias`]: constants to integers, with their guards.
+//!
+//! Invariants: no clocks, no randomness, sorted maps; sums in a fixed order or in integers. Calibration files and recipes
+//! come from strangers: reading them cannot panic or allocate without bound.
 
+pub mod bias;
 mod bytes;
 pub mod calibration;
 pub mod channels;
@@ -7,3 +19,12 @@ pub mod error;
 pub mod histogram;
 pub mod observers;
 pub mod params;
+pub mod recipe;
+pub mod weights;
+
+pub use bytes::fnv1a;
+pub use calibration::{Calibration, NonFinite, TensorStats};
+pub use channels::ChannelLayout;
+pub use error::{Error, Result};
+pub use observers::Observer;
+pub use recipe::Recipe;

@@ -130,10 +130,12 @@ fn quantize_outputs(cx: &EvalCx, outputs: Vec<Tensor>) -> Result<Vec<Tensor>> {
 
 /// Bring quantized inputs to the output's parameters, then move integers.
 fn eval_move(cx: &EvalCx) -> Result<Vec<Tensor>> {
-    let (Some(to), Some(dtype)) = (cx.out_quant(0), cx.out_dtype(0)) else {
-        return eval_float(cx);
-    };
     let op = lookup(&cx.node.domain, &cx.node.op)?;
+    let (Some(to), Some(dtype)) = (cx.out_quant(0), cx.out_dtype(0)) else {
+        // Integers that lose their meaning on the way (a plain integer output) are moved as they are.
+        let same_storage = cx.opt(0).is_some_and(|x| Some(x.dtype()) == cx.out_dtype(0));
+        return if same_storage { op.eval(cx) } else { eval_float(cx) };
+    };
     let mut moved: Vec<Option<Cow<Tensor>>> = Vec::with_capacity(cx.inputs.len());
     for (i, input) in cx.inputs.iter().enumerate() {
         moved.push(match (input, cx.in_quant(i)) {

@@ -1,6 +1,6 @@
 //! Small helpers that many operators share: axes, broadcasting, strides.
 
-use ottava_hal::{Dim, Error, Result};
+use ottava_hal::{DataType, Dim, Error, Reason, Result, Tensor};
 
 /// A possibly negative axis as an index below `rank`.
 pub fn axis(axis: i64, rank: usize) -> Result<usize> {
@@ -56,4 +56,38 @@ pub fn broadcast_strides(shape: &[usize], to: &[usize]) -> Vec<usize> {
     let own = strides(shape);
     let missing = to.len() - shape.len();
     (0..to.len()).map(|i| if i < missing || shape[i - missing] == 1 { 0 } else { own[i - missing] }).collect()
+}
+
+/// The largest number of elements that an operator may make from shapes and counts that data decides.
+pub const MAX_ELEMENTS: usize = 1 << 31;
+
+/// A zeroed output; an error if it has more than [`MAX_ELEMENTS`] elements.
+pub fn output(dtype: DataType, shape: &[usize]) -> Result<Tensor> {
+    match shape.iter().try_fold(1usize, |n, &d| n.checked_mul(d)) {
+        Some(n) if n <= MAX_ELEMENTS => Tensor::zeros(dtype, shape),
+        _ => Err(Error::invalid(format!("an output {dtype}{shape:?} has more than {MAX_ELEMENTS} elements"))),
+    }
+}
+
+/// The element type of an ONNX `TensorProto.DataType` number, as attributes carry it.
+pub fn onnx_dtype(code: i64) -> Result<DataType> {
+    use DataType::*;
+    Ok(match code {
+        1 => F32,
+        2 => U8,
+        3 => S8,
+        4 => U16,
+        5 => S16,
+        6 => S32,
+        7 => S64,
+        9 => Bool,
+        10 => F16,
+        11 => F64,
+        12 => U32,
+        13 => U64,
+        16 => BF16,
+        21 => U4,
+        22 => S4,
+        _ => return Err(Error::unsupported(Reason::Dtype, format!("ONNX element type {code} is not supported"))),
+    })
 }

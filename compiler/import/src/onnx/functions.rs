@@ -31,19 +31,21 @@ pub(crate) struct FlatNode {
     pub opsets: Rc<Opsets>,
 }
 
-/// All nodes with functions written out, each with a unique name. `values` holds the names of the graph.
+/// All nodes with functions written out, each with a unique name. `values` holds the names of the graph's
+/// values; names that are given are added there and to `node_names`.
 pub(crate) fn flatten(
     nodes: Vec<NodeProto>,
     functions: &[FunctionProto],
     opsets: Opsets,
     values: &mut Names,
+    node_names: &mut Names,
     problems: &mut Vec<Problem>,
 ) -> Vec<FlatNode> {
     let size: usize = functions.iter().map(Message::encoded_len).sum();
     let budget = size.saturating_mul(BUDGET_FACTOR).saturating_add(BASE_BUDGET);
     let key = |f: &FunctionProto| (f.domain.clone(), f.name.clone(), f.overload.clone());
     let functions = functions.iter().map(|f| (key(f), f)).collect();
-    let mut inliner = Inliner { functions, budget, nodes: Names::default(), values, out: Vec::new(), problems };
+    let mut inliner = Inliner { functions, budget, nodes: node_names, values, out: Vec::new(), problems };
     let opsets = Rc::new(opsets);
     for (idx, mut node) in nodes.into_iter().enumerate() {
         node.name = inliner.node_name("", &node, idx);
@@ -55,7 +57,7 @@ pub(crate) fn flatten(
 struct Inliner<'a> {
     functions: BTreeMap<(String, String, String), &'a FunctionProto>,
     budget: usize,
-    nodes: Names,
+    nodes: &'a mut Names,
     values: &'a mut Names,
     out: Vec<FlatNode>,
     problems: &'a mut Vec<Problem>,
@@ -212,9 +214,9 @@ mod tests {
     }
 
     fn run(nodes: Vec<NodeProto>, functions: &[FunctionProto]) -> (Vec<FlatNode>, Vec<Problem>) {
-        let (mut values, mut problems) = (Names::default(), Vec::new());
+        let (mut values, mut node_names, mut problems) = (Names::default(), Names::default(), Vec::new());
         let opsets = Opsets::from([(String::new(), 21)]);
-        let flat = flatten(nodes, functions, opsets, &mut values, &mut problems);
+        let flat = flatten(nodes, functions, opsets, &mut values, &mut node_names, &mut problems);
         (flat, problems)
     }
 

@@ -2,17 +2,23 @@
 mod attribute;
 pub mod decode;
 pub mod elem;
+mod export;
 pub mod external;
+mod forms;
 mod functions;
+mod import;
 mod names;
 mod order;
 pub mod proto;
 mod raw;
 mod schema;
 pub mod tensor;
+mod types;
 mod wire;
 
 pub use decode::{decode_model, decode_tensor_file, read_model};
 pub use elem::ElemType;
+pub use export::{ExportOptions, export_onnx};
 pub use external::ExternalData;
+pub use import::{ImportOptions, OPSETS, import_onnx, import_onnx_bytes};
 pub use tensor::OnnxTensor;

@@ -66,6 +66,14 @@ impl Refusal {
         Err(Self::Invalid(what.into()))
     }
 
+    /// The same refusal with the place it is about in front.
+    pub fn at(self, place: &str) -> Self {
+        match self {
+            Self::Invalid(what) => Self::Invalid(format!("{place}: {what}")),
+            Self::Unsupported(what) => Self::Unsupported(format!("{place}: {what}")),
+        }
+    }
+
     pub fn unsupported<T>(what: impl Into<String>) -> Result<T, Self> {
         Err(Self::Unsupported(what.into()))
     }

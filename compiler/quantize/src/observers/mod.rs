@@ -10,6 +10,7 @@ mod mse;
 mod percentile;
 
 pub(crate) use moving_average::Ema;
+pub(crate) use mse::{factors as mse_factors, smallest};
 
 use crate::calibration::TensorStats;
 use crate::params::{Range, Target};

@@ -1,6 +1,7 @@
 //! The one place that turns an [`Isa`] into a kernel.
 
 use crate::depthwise::DepthwisePanel;
+use crate::float::{Line, RowsF32, Runs, TileF32};
 use crate::gemm::Panel;
 use crate::generic;
 use crate::isa::Isa;
@@ -12,6 +13,14 @@ impl Isa {
         match self {
             Self::Portable => generic::gemm_u8::tile(a, rows, panel, tile),
             Self::Avx2(proof) => crate::avx2::gemm_u8(proof, a, rows, panel, tile),
+        }
+    }
+
+    /// f32 product of a tile; see [`generic::gemm_f32::tile`].
+    pub(crate) fn gemm_f32(self, a: &[f32], rows: &RowsF32, runs: &Runs, b: &[Line], tile: &mut TileF32) {
+        match self {
+            Self::Portable => generic::gemm_f32::tile(a, rows, runs, b, tile),
+            Self::Avx2(proof) => crate::avx2::gemm_f32(proof, a, rows, runs, b, tile),
         }
     }
 

@@ -35,15 +35,16 @@
 //!
 //! // --- pooling (NHWC) ---------------------------------------------------------------------------------------------
 //! struct PoolShape { in_h, in_w, channels, kernel, stride, dilation: [usize; 2], pads: [usize; 4], ceil: bool }    out_hw()
-//!        max_pool(exec, &PoolShape, Bytes::U8|S8, x: &[u8], out: &mut [u8])   max_pool_f32(exec, &PoolShape, x, out)
-//!        average_pool_u8(exec, &PoolShape, count_include_pad, x_scale, x_zero_point, y_scale, OutQ, x, out)
+//!        max_pool(exec, &PoolShape, signed: bool, x: &[u8], out: &mut [u8])   max_pool_f32(exec, &PoolShape, x, out)
+//!        average_pool_u8(exec, &PoolShape, count_include_pad, OtherQ, y_scale, OutQ, x, out)
 //!        average_pool_f32(exec, &PoolShape, count_include_pad, x, out)
 //!
 //! // --- elementwise and movers: all take (exec, ...slices) -> Result<()> ---------------------------------------------
 //!        quantize(exec, x: &[f32], scale, OutQ, out: &mut [u8])     dequantize(exec, x: &[u8], OtherQ, out: &mut [f32])
-//!        add_q(exec, a: &[u8], OtherQ, b: &[u8], OtherQ, lo: f32, hi: f32, y_scale, OutQ, out: &mut [u8])
+//!        struct BinaryQ { a: OtherQ, b: OtherQ, lo: f32, hi: f32, y_scale: f32, out: OutQ }      enum BinaryOp { Add, Sub, Mul, Div }
+//!        binary_q(exec, BinaryOp, &BinaryQ, a: &[u8], b: &[u8], out: &mut [u8])      binary_f32(exec, BinaryOp, a, b, out)
 //!        lut(exec, x: &[u8], table: &[u8; 256], out: &mut [u8])     xor_sign(exec, x: &[u8], out: &mut [u8])
-//!        add_f32 / mul_f32(exec, a, b, out)      clip_f32(exec, x, lo, hi, out)   (relu: 0, +inf)
+//!        clip_f32(exec, x, lo, hi, out)   (relu: 0, +inf)
 //!        nchw_to_nhwc<T> / nhwc_to_nchw<T>(exec, [n, c, h * w], x: &[T], out: &mut [T])    T: u8 i8 u32 i32 f32
 //! ```
 #![allow(unsafe_code)] // the one crate of the CPU driver that talks to the instruction set; every block names its reason
@@ -52,16 +53,20 @@ mod arith;
 mod conv;
 mod depthwise;
 mod dispatch;
+mod elementwise;
 mod epilogue;
 mod error;
 mod exec;
 mod finish;
+mod float;
 mod gemm;
 mod generic;
 mod isa;
 mod pool;
+mod pooling;
 mod shared_out;
 mod tile;
+mod transpose;
 mod vectorize;
 #[cfg(target_arch = "x86_64")]
 mod x86_64;
@@ -69,9 +74,12 @@ mod x86_64;
 #[cfg(target_arch = "x86_64")]
 use x86_64::avx2;
 
-pub use conv::{ConvShape, ConvU8, WeightData, WeightLayout, Weights};
+pub use conv::{ConvF32, ConvShape, ConvU8, WeightData, WeightLayout, Weights};
+pub use elementwise::{BinaryOp, BinaryQ, binary_f32, binary_q, clip_f32, dequantize, lut, quantize, xor_sign};
 pub use epilogue::{Epilogue, OtherQ, OutMut, OutQ};
 pub use error::{KernelError, Result};
 pub use exec::Exec;
 pub use isa::{Avx2, Isa};
 pub use pool::ThreadPool;
+pub use pooling::{PoolShape, average_pool_f32, average_pool_u8, max_pool, max_pool_f32};
+pub use transpose::{nchw_to_nhwc, nhwc_to_nchw};

@@ -33,9 +33,6 @@ impl Rows {
     }
 }
 
-/// Product of up to four activation rows with a panel: `tile[r][c] = sum over k of a[row r][k] * w[k][c]`, wrapping i32.
-pub(crate) type GemmTile = fn(a: &[u8], rows: &Rows, panel: &Panel<'_>, tile: &mut Tile);
-
 /// Panics unless the panel's parts have the lengths that its step counts promise.
 pub(crate) fn check_panel(panel: &Panel<'_>) {
     use crate::gemm::{FORMS, Form};

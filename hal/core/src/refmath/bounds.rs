@@ -135,7 +135,7 @@ mod tests {
     fn c1_bounds_are_reached_and_never_passed() {
         let mut rng = Rng::new(61);
         for _ in 0..2000 {
-            let x = ActivationRange::of_storage(8, rng.next_u32() % 2 == 0, 0);
+            let x = ActivationRange::of_storage(8, rng.int(0, 1) == 0, 0);
             let x = ActivationRange { zx: rng.int(x.qmin, x.qmax), ..x };
             let (zw, bias) = (rng.int(-5, 5), rng.int(-1000, 1000));
             let mut weights = [0; 9];

@@ -29,16 +29,8 @@ const LOG2_E: f32 = f32::from_bits(0x3fb8_aa3b);
 /// `(e^r - 1 - r) / r^2` on `|r| <= ln 2 / 2`, lowest coefficient first. Relative error of `e^r`: 2^-28.
 const EXP: [f32; 5] = bits([0x3eff_fffe, 0x3e2a_aa49, 0x3d2a_ac57, 0x3c09_1cc4, 0x3ab5_27c7]);
 /// `(ln(1+f) - f + f^2/2) / f^3` on `sqrt(1/2) - 1 <= f <= sqrt(2) - 1`.
-const LOG: [f32; 8] = bits([
-    0x3eaa_aaaa,
-    0xbe80_0113,
-    0x3e4c_d00e,
-    0xbe2a_3946,
-    0x3e11_6c9b,
-    0xbe06_c119,
-    0x3e02_af30,
-    0xbd9c_6484,
-]);
+const LOG: [f32; 8] =
+    bits([0x3eaa_aaaa, 0xbe80_0113, 0x3e4c_d00e, 0xbe2a_3946, 0x3e11_6c9b, 0xbe06_c119, 0x3e02_af30, 0xbd9c_6484]);
 /// `(tanh(a)/a - 1) / a^2` as a polynomial in `a^2`, `a <= 0.625`.
 const TANH: [f32; 5] = bits([0xbeaa_aa99, 0x3e08_837b, 0xbd5c_1ad2, 0x3ca8_fc67, 0xbbba_8671]);
 /// `erf(a)/a - 1` as a polynomial in `a^2`, `a <= 1`.

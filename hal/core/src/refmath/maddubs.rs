@@ -75,9 +75,9 @@ pub fn clean_pairing(columns: &[[i8; 4]]) -> Option<Pairing> {
 pub fn groups_match(a: &[[i8; 4]], a_pairing: Pairing, b: &[[i8; 4]], b_pairing: Pairing) -> bool {
     let lanes = a_pairing.pairs().into_iter().zip(b_pairing.pairs());
     a.len() == b.len()
-        && a.iter().zip(b).all(|(wa, wb)| {
-            lanes.clone().all(|([i, j], [k, l])| lane_is_exact([wa[i], wa[j], wb[k], wb[l]]))
-        })
+        && a.iter()
+            .zip(b)
+            .all(|(wa, wb)| lanes.clone().all(|([i, j], [k, l])| lane_is_exact([wa[i], wa[j], wb[k], wb[l]])))
 }
 
 /// (C4) Whether the sign-transfer form is exact for these weights and any s8 activation.

@@ -110,11 +110,6 @@ pub(super) struct PanelIndex {
 }
 
 impl PackedB {
-    /// Number of panels.
-    pub(crate) fn n_panels(&self) -> usize {
-        self.panels.len()
-    }
-
     /// Largest byte offset that any group reads from.
     pub(crate) fn max_offset(&self) -> usize {
         self.max_offset

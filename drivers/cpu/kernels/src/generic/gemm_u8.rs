@@ -5,7 +5,7 @@ use crate::tile::{Rows, Tile, check_panel};
 
 type Columns = [[u8; GROUP]; COLS];
 
-/// See [`crate::tile::GemmTile`].
+/// Product of up to four activation rows with a panel: `tile[r][c] = sum over k of a[row r][k] * w[k][c]`, wrapping i32.
 pub(crate) fn tile(a: &[u8], rows: &Rows, panel: &Panel<'_>, tile: &mut Tile) {
     rows.check(a.len(), panel.max_offset, GROUP);
     check_panel(panel);

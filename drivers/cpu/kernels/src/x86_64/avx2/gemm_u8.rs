@@ -24,7 +24,7 @@ type Acc<const R: usize> = [Half; R];
 /// Positions of the activation bytes in pairing 1 and 2, as one 32-bit shuffle control.
 const SHUFFLE: [i32; 3] = [0x0302_0100, 0x0301_0200, 0x0201_0300];
 
-/// See [`crate::tile::GemmTile`].
+/// See [`crate::generic::gemm_u8::tile`].
 pub(crate) fn tile(_proof: Avx2, a: &[u8], rows: &Rows, panel: &Panel<'_>, tile: &mut Tile) {
     rows.check(a.len(), panel.max_offset, GROUP);
     check_panel(panel);

@@ -1,0 +1,99 @@
+//! Computes nodes whose inputs are all constant, on the device that the caller hands in (the reference).
+//!
+//! `DequantizeLinear` of a constant stays until the last phase: the integers behind it may become the weights of an
+//! integer operator. `Shape` and `Size` fold as soon as the shape is known, whatever computes the value. A result of
+//! more than 16 MiB that is larger than its inputs is left alone, so a small file cannot become a large program.
+
+use super::rules::{is, is_any, is_ottava};
+use crate::{Cx, evaluate_constant};
+use ottava_graph::{Diagnostic, Graph, Patch, Result, rewrite};
+use ottava_hal::{Node, Tensor};
+
+/// Results above this size fold only if they do not grow.
+const MAX_GROWN_BYTES: usize = 16 << 20;
+
+/// Folds, and keeps dequantization of constants.
+pub fn run(graph: &mut Graph, cx: &mut Cx) -> Result<usize> {
+    fold(graph, cx, |node| !is(node, "DequantizeLinear") && !is_ottava(node, "Dequantize"))
+}
+
+/// Folds everything.
+pub fn run_all(graph: &mut Graph, cx: &mut Cx) -> Result<usize> {
+    fold(graph, cx, |_| true)
+}
+
+fn fold(graph: &mut Graph, cx: &mut Cx, may_fold: fn(&Node) -> bool) -> Result<usize> {
+    let mut refused = std::collections::BTreeSet::new();
+    let n = rewrite(graph, "fold_constants", |graph, _, index| {
+        let node = &graph.nodes[index];
+        if !may_fold(node) || refused.contains(&node.name) {
+            return Ok(None);
+        }
+        if let Some(data) = known_shape(graph, node)? {
+            return Ok(Some(replace_by(graph, index, vec![data])));
+        }
+        if !inputs_are_constant(graph, node) || grows(graph, node) {
+            return Ok(None);
+        }
+        match evaluate_constant(cx.folder, graph, index) {
+            Ok(results) => Ok(Some(replace_by(graph, index, results))),
+            Err(e) => {
+                let message = format!("not folded: {e}");
+                cx.diagnostics.push(Diagnostic::note("M0401", &node.name, message));
+                refused.insert(node.name.clone());
+                Ok(None)
+            }
+        }
+    })?;
+    Ok(n + graph.remove_dead())
+}
+
+fn inputs_are_constant(graph: &Graph, node: &Node) -> bool {
+    let mut inputs = node.inputs.iter().flatten().peekable();
+    let generates = is_any(node, &["Constant", "ConstantOfShape", "Range"]);
+    (inputs.peek().is_some() || generates) && inputs.all(|id| graph.constant(*id).is_some())
+}
+
+fn grows(graph: &Graph, node: &Node) -> bool {
+    let size = |id| graph.ty(id).byte_len().unwrap_or(usize::MAX);
+    let into: usize = node.inputs.iter().flatten().map(|id| size(*id)).fold(0, usize::saturating_add);
+    let out: usize = node.outputs.iter().map(|id| size(*id)).fold(0, usize::saturating_add);
+    out > MAX_GROWN_BYTES && out > into
+}
+
+/// The result of `Shape` and `Size` of a value of known shape.
+fn known_shape(graph: &Graph, node: &Node) -> Result<Option<Tensor>> {
+    let Some(shape) = node.input(0).and_then(|id| graph.ty(id).shape.known()) else { return Ok(None) };
+    if is(node, "Size") {
+        return Ok(graph
+            .ty(node.outputs[0])
+            .shape
+            .elements()
+            .map(|_| Tensor::scalar(shape.iter().product::<usize>() as i64)));
+    }
+    if !is(node, "Shape") {
+        return Ok(None);
+    }
+    let rank = shape.len() as i64;
+    let bound = |v: i64| (if v < 0 { v.saturating_add(rank) } else { v }).clamp(0, rank) as usize;
+    let (start, end) = (bound(node.attrs.int("start", 0)?), bound(node.attrs.int("end", rank)?));
+    let dims: Vec<i64> = shape.get(start..end.max(start)).unwrap_or(&[]).iter().map(|&d| d as i64).collect();
+    Tensor::from_slice(&[dims.len()], &dims).map(Some)
+}
+
+/// Replaces a node by constants that take the names of its outputs over.
+fn replace_by(graph: &Graph, index: usize, results: Vec<Tensor>) -> Patch {
+    let node = &graph.nodes[index];
+    let mut patch = Patch::new(graph);
+    patch.remove.push(index);
+    for (id, data) in node.outputs.iter().zip(results) {
+        let mut value = graph.value(*id).clone();
+        value.name = super::rules::fresh(graph, &patch, &format!("{}_const", value.name));
+        value.ty.shape = data.ty().shape;
+        value.constant = Some(data);
+        let new = patch.value(value);
+        patch.replace.push((*id, new));
+        patch.swap_names.push((*id, new));
+    }
+    patch
+}

@@ -1,0 +1,271 @@
+//! The recipe: every choice that turns a float network into an integer one, in one editable value.
+//!
+//! [`Recipe`] is what the quantizer works with; its text form (RON, version 1) lives in its own wire types, so that the
+//! file format changes only on purpose. [`Recipe::parse`] and [`Recipe::to_ron`] go between the two.
+
+mod parse;
+mod wire;
+mod write;
+
+use globset::GlobMatcher;
+use ottava_hal::DataType;
+
+use crate::observers::Observer;
+use crate::params::{Grid, Target};
+
+/// The version of the text form.
+pub const VERSION: u32 = 1;
+
+/// How a network is quantized.
+#[derive(Debug, Clone)]
+pub struct Recipe {
+    /// Activations of every node that no override names.
+    pub activations: Activations,
+    /// Weights of every node that no override names.
+    pub weights: Weights,
+    /// Corrections, in the order in which they are applied.
+    pub corrections: Vec<Correction>,
+    /// How image files become input tensors.
+    pub preprocess: Option<Preprocess>,
+    /// Any remaining float node is an error.
+    pub integer_only: bool,
+    /// Keep the most sensitive nodes in float until the output reaches this signal-to-noise ratio.
+    pub target_sqnr_db: Option<f64>,
+    /// The largest share of multiply-accumulates that may stay in float.
+    pub max_float_macs: Option<f64>,
+    /// Overrides by node name; the first match wins.
+    pub nodes: Vec<NodeRule>,
+}
+
+impl Default for Recipe {
+    fn default() -> Self {
+        Self {
+            activations: Activations::default(),
+            weights: Weights::default(),
+            corrections: vec![Correction::BiasCorrection],
+            preprocess: None,
+            integer_only: false,
+            target_sqnr_db: None,
+            max_float_macs: None,
+            nodes: Vec::new(),
+        }
+    }
+}
+
+/// How activations are quantized.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Activations {
+    /// u8, s8, u16 or s16; f16 and bf16 store floats in 16 bits.
+    pub dtype: DataType,
+    /// Zero point in the middle of the range.
+    pub symmetric: bool,
+    /// How ranges are chosen.
+    pub observer: Observer,
+}
+
+impl Default for Activations {
+    fn default() -> Self {
+        Self { dtype: DataType::U8, symmetric: false, observer: Observer::default() }
+    }
+}
+
+impl Activations {
+    /// How a range becomes parameters; `None` for float storage.
+    pub fn target(&self) -> Option<Target> {
+        let (qmin, qmax) = self.dtype.storage_range()?;
+        Some(Target { grid: Grid { qmin, qmax }, symmetric: self.symmetric, power_of_two: false })
+    }
+}
+
+/// How weights are quantized.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Weights {
+    /// s8, u8 or s4.
+    pub dtype: DataType,
+    /// How many weights share a scale.
+    pub granularity: Granularity,
+}
+
+impl Default for Weights {
+    fn default() -> Self {
+        Self { dtype: DataType::S8, granularity: Granularity::PerChannel }
+    }
+}
+
+impl Weights {
+    /// The integers that the weights may take; symmetric about zero, so the smallest one stays unused.
+    pub fn grid(&self) -> Grid {
+        match self.dtype {
+            DataType::U8 => Grid::U8_WEIGHTS,
+            DataType::S4 => Grid::S4_WEIGHTS,
+            _ => Grid::S8_WEIGHTS,
+        }
+    }
+}
+
+/// How many weights share a scale.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Granularity {
+    /// All of a tensor.
+    PerTensor,
+    /// Those of one output channel.
+    PerChannel,
+    /// So many consecutive ones along the reduction.
+    Blocked(usize),
+}
+
+/// A correction of what quantization changes.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Correction {
+    /// Moves the mean error of each output channel into its bias.
+    BiasCorrection,
+    /// Evens out the ranges of consecutive layers.
+    CrossLayerEqualization,
+    /// Moves activation outliers into the weights.
+    Smooth {
+        /// How much of the range moves, 0 to 1.
+        alpha: f64,
+    },
+    /// Learns for each weight whether to round up or down.
+    LearnedRounding {
+        /// Steps of the optimisation.
+        steps: u32,
+    },
+}
+
+impl Correction {
+    /// Its name in the recipe.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::BiasCorrection => "BiasCorrection",
+            Self::CrossLayerEqualization => "CrossLayerEqualization",
+            Self::Smooth { .. } => "Smooth",
+            Self::LearnedRounding { .. } => "LearnedRounding",
+        }
+    }
+}
+
+/// An override for nodes whose name matches.
+#[derive(Debug, Clone)]
+pub struct NodeRule {
+    /// A glob over node names; `*` crosses slashes.
+    pub name: String,
+    /// The glob, compiled.
+    pub glob: GlobMatcher,
+    /// What changes for the activations.
+    pub activations: Option<ActivationRule>,
+    /// What changes for the weights.
+    pub weights: Option<WeightRule>,
+}
+
+/// What an override says about activations.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum ActivationRule {
+    /// The node stays in float.
+    Float,
+    /// Only what is given changes.
+    Change {
+        /// Another storage.
+        dtype: Option<DataType>,
+        /// Another symmetry.
+        symmetric: Option<bool>,
+        /// Another observer.
+        observer: Option<Observer>,
+    },
+}
+
+/// What an override says about weights; only what is given changes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WeightRule {
+    /// Another storage.
+    pub dtype: Option<DataType>,
+    /// Another granularity.
+    pub granularity: Option<Granularity>,
+}
+
+/// How image files become input tensors.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Preprocess {
+    /// Height and width.
+    pub resize: (u32, u32),
+    /// Share of the shorter side that a central square crop keeps, before resizing.
+    pub crop: Option<f64>,
+    /// Channel order.
+    pub color: Color,
+    /// Order of the dimensions.
+    pub layout: ImageLayout,
+    /// Factor on pixel values of 0..255.
+    pub scale: f64,
+    /// Added after the factor.
+    pub offset: f64,
+}
+
+/// Channel order of an image tensor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs)] // The names say it.
+pub enum Color {
+    Rgb,
+    Bgr,
+    Gray,
+}
+
+/// Order of the dimensions of an image tensor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs)] // The names say it.
+pub enum ImageLayout {
+    Nhwc,
+    Nchw,
+}
+
+/// What the recipe says about one node.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct NodeChoice {
+    /// `None`: the node stays in float.
+    pub activations: Option<Activations>,
+    /// Its weights.
+    pub weights: Weights,
+}
+
+impl Recipe {
+    /// Reads the text form. Unknown names, wrong types and impossible numbers are errors with line, column and, where
+    /// there is one, the nearest valid name.
+    pub fn parse(text: &str) -> crate::error::Result<Self> {
+        parse::parse(text)
+    }
+
+    /// The text form, complete, with every default written out.
+    pub fn to_ron(&self) -> String {
+        write::write(self)
+    }
+
+    /// The choice for a node: the defaults with the first matching override.
+    pub fn for_node(&self, name: &str) -> NodeChoice {
+        let mut choice = NodeChoice { activations: Some(self.activations), weights: self.weights };
+        let Some(rule) = self.nodes.iter().find(|rule| rule.glob.is_match(name)) else { return choice };
+        match rule.activations {
+            Some(ActivationRule::Float) => choice.activations = None,
+            Some(ActivationRule::Change { dtype, symmetric, observer }) => {
+                choice.activations = Some(Activations {
+                    dtype: dtype.unwrap_or(self.activations.dtype),
+                    symmetric: symmetric.unwrap_or(self.activations.symmetric),
+                    observer: observer.unwrap_or(self.activations.observer),
+                });
+            }
+            None => {}
+        }
+        if let Some(rule) = rule.weights {
+            choice.weights.dtype = rule.dtype.unwrap_or(choice.weights.dtype);
+            choice.weights.granularity = rule.granularity.unwrap_or(choice.weights.granularity);
+        }
+        choice
+    }
+
+    /// Adds an override behind those that are there.
+    pub fn keep_float(&mut self, node: &str) {
+        let escaped = globset::escape(node);
+        if let Ok(glob) = parse::compile_glob(&escaped) {
+            let activations = Some(ActivationRule::Float);
+            self.nodes.push(NodeRule { name: escaped, glob, activations, weights: None });
+        }
+    }
+}

@@ -1,0 +1,237 @@
+//! The application's configuration: which drivers, which devices, what may run where.
+//!
+//! Read from a RON file (`ottava.ron`); without a file: built-in drivers, automatic placement. A key or value that does
+//! not exist is an error with line, column and the nearest valid name; one that exists but is not offered by this version
+//! is an error that names the key. Nothing is ignored.
+
+mod wire;
+
+use crate::error::{Error, Result, codes};
+use crate::ron_text;
+use ottava_hal::{Options, RequantMode};
+use std::path::{Path, PathBuf};
+
+/// A device that the application names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeviceEntry {
+    /// The application's name of the device.
+    pub id: String,
+    /// Name of its driver.
+    pub driver: String,
+    /// Options, checked against the driver's schema when the device is opened.
+    pub options: Options,
+}
+
+/// What automatic placement optimises.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Objective {
+    /// Time of one inference.
+    #[default]
+    Latency,
+    /// Inferences per second.
+    Throughput,
+    /// Energy of one inference.
+    Energy,
+}
+
+/// How nodes find their device.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Placement {
+    /// By cost.
+    Auto(Objective),
+    /// The first device of the list that can run the node.
+    Priority(Vec<String>),
+}
+
+/// What happens to a node that no named device runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Fallback {
+    /// The reference device runs it, with a diagnostic.
+    #[default]
+    Reference,
+    /// The model is refused.
+    Error,
+}
+
+/// The application's configuration.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Config {
+    /// The file it was read from.
+    pub file: Option<PathBuf>,
+    /// Built-in drivers to use; `None`: all.
+    pub drivers: Option<Vec<String>>,
+    /// Devices by the application's names. Empty: those that the drivers find.
+    pub devices: Vec<DeviceEntry>,
+    /// How nodes find their device.
+    pub placement: Placement,
+    /// Node name or glob, and the device that must run it.
+    pub pins: Vec<(String, String)>,
+    /// Node name or glob, and a device that must not run it.
+    pub bans: Vec<(String, String)>,
+    /// What happens to a node that no named device runs.
+    pub fallback: Fallback,
+    /// Requantization of what Ottava quantizes itself.
+    pub requantize: RequantMode,
+    /// Overrides the mode of imported nodes too.
+    pub force_requantize: Option<RequantMode>,
+    /// Inferences that may be in flight at once.
+    pub in_flight: usize,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        from_wire(wire::Wire::default()).expect("the defaults are valid")
+    }
+}
+
+impl Config {
+    /// Reads a configuration file.
+    pub fn load(path: impl AsRef<Path>) -> Result<Self> {
+        let path = path.as_ref();
+        let text = std::fs::read_to_string(path).map_err(|e| Error::reading(codes::CONFIG, path, &e))?;
+        let mut config = Self::from_ron(&text).map_err(|e| e.in_file(path))?;
+        config.file = Some(path.to_path_buf());
+        Ok(config)
+    }
+
+    /// Reads a configuration from its text.
+    pub fn from_ron(text: &str) -> Result<Self> {
+        from_wire(ron_text::parse(text, codes::CONFIG, "configuration")?)
+    }
+}
+
+fn mode(wire: wire::Requantize) -> RequantMode {
+    match wire {
+        wire::Requantize::Fp32Rne => RequantMode::Fp32Rne,
+        wire::Requantize::Q31Double => RequantMode::Q31Double,
+        wire::Requantize::Q31Single => RequantMode::Q31Single,
+    }
+}
+
+fn unavailable(key: &str, what: &str, help: &str) -> Error {
+    Error::unsupported(codes::CONFIG_UNAVAILABLE, format!("{what} is not part of this version"))
+        .at(format!("key `{key}`"))
+        .help(help)
+}
+
+fn builtin(driver: wire::Driver) -> Result<String> {
+    match driver {
+        wire::Driver::Builtin(name) => Ok(name),
+        wire::Driver::Library { path, isolation: Some(wire::Isolation::Process), .. } => Err(unavailable(
+            "drivers",
+            &format!("running the library `{path}` in a process of its own"),
+            "use `Builtin(\"cpu\")`",
+        )),
+        wire::Driver::Library { path, .. } => {
+            Err(unavailable("drivers", &format!("loading the library `{path}`"), "use `Builtin(\"cpu\")`"))
+        }
+    }
+}
+
+fn check_available(w: &wire::Wire) -> Result<()> {
+    if !w.layers.is_empty() {
+        return Err(unavailable("layers", "a layer between application and driver", "leave `layers` empty"));
+    }
+    if w.tuning.is_some() {
+        return Err(unavailable("tuning", "a tuning file", "write `tuning: None`"));
+    }
+    if w.in_flight == 0 {
+        return Err(Error::invalid(codes::CONFIG, "no inference could ever run")
+            .at("key `in_flight`")
+            .found("0")
+            .expected("1 or more"));
+    }
+    Ok(())
+}
+
+fn from_wire(w: wire::Wire) -> Result<Config> {
+    check_available(&w)?;
+    let placement = match w.placement {
+        wire::Placement::Auto { objective } => Placement::Auto(match objective {
+            wire::Objective::Latency => Objective::Latency,
+            wire::Objective::Throughput => Objective::Throughput,
+            wire::Objective::Energy => Objective::Energy,
+        }),
+        wire::Placement::Priority(ids) => Placement::Priority(ids),
+    };
+    let fallback = match w.fallback {
+        wire::Fallback::Reference => Fallback::Reference,
+        wire::Fallback::Error => Fallback::Error,
+    };
+    let drivers = w.drivers.map(|d| d.into_iter().map(builtin).collect::<Result<Vec<_>>>()).transpose()?;
+    let device = |d: wire::Device| DeviceEntry { id: d.id, driver: d.driver, options: d.options };
+    Ok(Config {
+        file: None,
+        drivers,
+        devices: w.devices.into_iter().map(device).collect(),
+        placement,
+        pins: w.pins,
+        bans: w.bans,
+        fallback,
+        requantize: mode(w.requantize),
+        force_requantize: w.force_requantize.map(mode),
+        in_flight: w.in_flight,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Place;
+
+    fn message(text: &str) -> String {
+        Config::from_ron(text).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_full_file_is_read() {
+        let c = Config::from_ron(
+            r#"Ottava(
+                drivers: [Builtin("cpu")],
+                devices: [(id: "fast", driver: "cpu", options: {"threads": "2"})],
+                placement: Priority(["fast"]),
+                pins: [("*/classifier/*", "fast")],
+                fallback: Error, requantize: Q31Double, force_requantize: Some(Q31Single),
+                policy: (require_hash: false, allow: [Dir("vendor")], deny: []),
+                layers: [], search: (user: true, system: false), in_flight: 2, tuning: None,
+            )"#,
+        )
+        .unwrap();
+        assert_eq!(c.drivers, Some(vec!["cpu".to_owned()]));
+        assert_eq!(c.devices[0].options["threads"], "2");
+        assert_eq!(c.placement, Placement::Priority(vec!["fast".into()]));
+        assert_eq!((c.fallback, c.requantize), (Fallback::Error, RequantMode::Q31Double));
+        assert_eq!((c.force_requantize, c.in_flight), (Some(RequantMode::Q31Single), 2));
+    }
+
+    #[test]
+    fn an_empty_file_is_the_default() {
+        assert_eq!(Config::from_ron("Ottava()").unwrap(), Config::default());
+    }
+
+    #[test]
+    fn an_unknown_key_names_line_column_and_the_nearest_name() {
+        let e = Config::from_ron("Ottava(\n  devises: [],\n)").unwrap_err();
+        assert!(e.to_string().contains("unknown key `devises`"), "{e}");
+        assert!(e.to_string().contains("did you mean `devices`?"), "{e}");
+        let Some(Place::Text { line, column, source }) = &e.detail().place else { panic!("no place in {e}") };
+        assert_eq!((*line, source.as_str()), (2, "  devises: [],"));
+        assert!(*column >= 3, "{column}");
+    }
+
+    #[test]
+    fn parts_of_later_versions_are_refused_by_name() {
+        assert!(message(r#"Ottava(drivers: [Library(path: "a.so")])"#).contains("key `drivers`"));
+        assert!(message("Ottava(layers: [Trace])").contains("key `layers`"));
+        assert!(message(r#"Ottava(tuning: Some("t.ron"))"#).contains("key `tuning`"));
+    }
+
+    #[test]
+    fn wrong_values_are_refused() {
+        assert!(message("Ottava(fallback: Referense)").contains("did you mean `Reference`?"));
+        assert!(message("Ottava(in_flight: 0)").contains("expected 1 or more"));
+        assert!(message("Ottava(in_flight: \"4\")").contains("line 1"));
+        assert!(message("Otava()").contains("Ottava"));
+        assert!(message("Ottava(").contains("line 1"));
+    }
+}

@@ -1,0 +1,91 @@
+//! `.npz` archives of arrays, stored or deflated.
+//!
+//! An entry may only unpack to what its packed bytes can hold: deflate expands by at most 1032, so a small file cannot ask
+//! for much memory.
+
+use super::npy;
+use crate::error::{Error, Result, codes};
+use npyz::zip::{CompressionMethod, DateTime, write::FileOptions};
+use npyz::npz::{NpzArchive, array_name_from_file_name, file_name_from_array_name};
+use ottava_hal::Tensor;
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{BufReader, Cursor, Read, Seek, Write};
+use std::path::Path;
+
+/// The largest factor by which deflate can expand.
+const MAX_EXPANSION: u64 = 1032;
+
+/// Reads every array of an archive file.
+pub(crate) fn read_file(path: &Path) -> Result<BTreeMap<String, Tensor>> {
+    let reading = |e: std::io::Error| Error::reading(codes::DATA_FILE, path, &e);
+    let file = File::open(path).map_err(reading)?;
+    read(BufReader::new(file)).map_err(|e| e.in_file(path))
+}
+
+/// Reads every array of an archive.
+pub(crate) fn read(source: impl Read + Seek) -> Result<BTreeMap<String, Tensor>> {
+    let damaged = |e: &dyn std::fmt::Display| {
+        Error::invalid(codes::DATA_FILE, format!("not a readable `.npz` archive: {e}"))
+            .help("write it again with `numpy.savez`")
+    };
+    let mut archive = NpzArchive::new(source).map_err(|e| damaged(&e))?;
+    let mut arrays = BTreeMap::new();
+    for i in 0..archive.zip_archive().len() {
+        let entry = archive.zip_archive().by_index(i).map_err(|e| damaged(&e))?;
+        let Some(name) = array_name_from_file_name(entry.name()).map(str::to_owned) else { continue };
+        let available = entry.size().min(entry.compressed_size().saturating_mul(MAX_EXPANSION));
+        let array = npy::read(entry, available).map_err(|e| e.at(format!("array `{name}`")))?;
+        arrays.insert(name, array);
+    }
+    Ok(arrays)
+}
+
+/// Writes arrays as an uncompressed archive, in the order of their names.
+pub(crate) fn write_file(path: &Path, arrays: &BTreeMap<String, Tensor>) -> Result<()> {
+    let writing = |e: std::io::Error| Error::writing(codes::DATA_WRITE, path, &e);
+    std::fs::write(path, to_bytes(arrays, &writing)?).map_err(writing)
+}
+
+fn to_bytes(arrays: &BTreeMap<String, Tensor>, writing: &dyn Fn(std::io::Error) -> Error) -> Result<Vec<u8>> {
+    let mut out = npyz::npz::NpzWriter::new(Cursor::new(Vec::new()));
+    for (name, tensor) in arrays {
+        let zip = out.zip_writer();
+        let options = FileOptions::default()
+            .compression_method(CompressionMethod::Stored)
+            .last_modified_time(DateTime::default())
+            .large_file(tensor.bytes().len() > u32::MAX as usize / 2);
+        zip.start_file(file_name_from_array_name(name), options).map_err(|e| writing(e.into()))?;
+        zip.write_all(&npy::to_bytes(tensor)?).map_err(writing)?;
+    }
+    Ok(out.zip_writer().finish().map_err(|e| writing(e.into()))?.into_inner())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn archive() -> BTreeMap<String, Tensor> {
+        let x = Tensor::from_slice(&[2, 2], &[1u8, 2, 3, 4]).unwrap();
+        BTreeMap::from([("x".to_owned(), x), ("labels".to_owned(), Tensor::from_slice(&[2], &[0i64, 1]).unwrap())])
+    }
+
+    #[test]
+    fn archives_round_trip() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.npz");
+        write_file(&path, &archive()).unwrap();
+        assert_eq!(read_file(&path).unwrap(), archive());
+    }
+
+    #[test]
+    fn every_truncation_is_an_error() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.npz");
+        write_file(&path, &archive()).unwrap();
+        let bytes = std::fs::read(&path).unwrap();
+        for cut in 0..bytes.len() {
+            assert!(read(Cursor::new(&bytes[..cut])).is_err(), "{cut} bytes");
+        }
+    }
+}
