@@ -26,6 +26,7 @@ mod order;
 mod patch;
 mod phase;
 mod shapes;
+pub mod text;
 mod uses;
 mod verify;
 

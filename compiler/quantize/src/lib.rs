@@ -7,10 +7,12 @@
 //! 2. [`recipe`]: every choice, as one editable value with a text form.
 //! 3. [`observers`]: from statistics to a range; [`params`]: from a range to a scale and a zero point.
 //! 4. [`weights`] and [`bias`]: constants to integers, with their guards.
+//! 5. [`apply`]: a float graph with all of this becomes a graph with Q/DQ nodes.
 //!
 //! Invariants: no clocks, no randomness, sorted maps; sums in a fixed order or in integers. Calibration files and recipes
 //! come from strangers: reading them cannot panic or allocate without bound.
 
+pub mod apply;
 pub mod bias;
 mod bytes;
 pub mod calibration;
@@ -22,6 +24,7 @@ pub mod params;
 pub mod recipe;
 pub mod weights;
 
+pub use apply::{Quantized, Report, fingerprint, observations, quantize};
 pub use bytes::fnv1a;
 pub use calibration::{Calibration, NonFinite, TensorStats};
 pub use channels::ChannelLayout;

@@ -11,8 +11,9 @@ use crate::device::NodeTime;
 use crate::{
     Binding, Buffer, BufferDesc, Error, Executable, Fence, Queue, Result, Status, Submission, Tensor, TensorType,
 };
-use parking_lot::{Condvar, Mutex, RwLock};
+use parking_lot::{Condvar, Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::any::Any;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -219,16 +220,41 @@ fn bind<'a>(bindings: &'a [Binding], types: &[TensorType], what: &str) -> Result
     bindings.iter().zip(types).enumerate().map(resolve).collect()
 }
 
+/// A buffer held for a run.
+enum Guard<'a> {
+    Read(RwLockReadGuard<'a, Vec<u64>>),
+    Write(RwLockWriteGuard<'a, Vec<u64>>),
+}
+
+/// Locks every bound buffer once, in the order of their addresses: whatever two submissions bind, they lock in the same
+/// order and cannot wait for each other.
+fn lock<'a>(ins: &[Bound<'a>], outs: &[Bound<'a>]) -> Vec<(*const HostBuffer, Guard<'a>)> {
+    let reads = ins.iter().map(|b| (std::ptr::from_ref(b.buffer), b.buffer, false));
+    let mut all: Vec<_> = outs.iter().map(|b| (std::ptr::from_ref(b.buffer), b.buffer, true)).chain(reads).collect();
+    all.sort_by_key(|(address, _, _)| *address);
+    all.dedup_by_key(|(address, _, _)| *address);
+    let hold = |(address, buffer, write): (_, &'a HostBuffer, bool)| {
+        let guard = if write { Guard::Write(buffer.words.write()) } else { Guard::Read(buffer.words.read()) };
+        (address, guard)
+    };
+    all.into_iter().map(hold).collect()
+}
+
 fn run(exe: &HostExecutable, ins: &[Bound], outs: &[Bound], times: Option<&mut Vec<NodeTime>>) -> Result<()> {
-    let locked_in: Vec<_> = ins.iter().map(|b| b.buffer.words.read_recursive()).collect();
-    let inputs: Vec<&[u8]> =
-        locked_in.iter().zip(ins).map(|(words, b)| &bytemuck::cast_slice::<u64, u8>(words)[b.range.clone()]).collect();
-    let mut locked_out: Vec<_> = outs.iter().map(|b| b.buffer.words.write()).collect();
-    let mut outputs: Vec<&mut [u8]> = locked_out
-        .iter_mut()
-        .zip(outs)
-        .map(|(words, b)| &mut bytemuck::cast_slice_mut::<u64, u8>(words)[b.range.clone()])
-        .collect();
+    let mut guards = lock(ins, outs);
+    let (mut readable, mut writable) = (BTreeMap::new(), BTreeMap::new());
+    for (address, guard) in &mut guards {
+        match guard {
+            Guard::Read(words) => drop(readable.insert(*address, bytemuck::cast_slice::<u64, u8>(words))),
+            Guard::Write(words) => drop(writable.insert(*address, bytemuck::cast_slice_mut::<u64, u8>(words))),
+        }
+    }
+    let gone = || Error::failed(Status::Internal, "a bound buffer was not locked");
+    let input = |b: &Bound| readable.get(&std::ptr::from_ref(b.buffer)).map(|bytes| &bytes[b.range.clone()]);
+    let inputs = ins.iter().map(|b| input(b).ok_or_else(gone)).collect::<Result<Vec<_>>>()?;
+    let mut output =
+        |b: &Bound| writable.remove(&std::ptr::from_ref(b.buffer)).map(|bytes| &mut bytes[b.range.clone()]);
+    let mut outputs = outs.iter().map(|b| output(b).ok_or_else(gone)).collect::<Result<Vec<_>>>()?;
     exe.program.run(&inputs, &mut outputs, times)
 }
 
@@ -328,6 +354,36 @@ mod tests {
         next.waits = vec![(fence, 1)];
         queue.submit(&next).unwrap();
         assert!(after.query().unwrap_err().to_string().contains("overflow"));
+    }
+
+    #[test]
+    fn crossing_submissions_do_not_wait_for_each_other() {
+        let (forth, _, _) = submission(&[1; 64]);
+        let mut back = forth.clone();
+        std::mem::swap(&mut back.inputs, &mut back.outputs);
+        std::thread::scope(|scope| {
+            for mut s in [forth, back] {
+                scope.spawn(move || {
+                    let queue = HostQueue::default();
+                    for _ in 0..60 {
+                        s.signals = vec![];
+                        queue.submit(&s).unwrap();
+                    }
+                });
+            }
+        });
+    }
+
+    #[test]
+    fn an_input_may_be_bound_twice() {
+        let ty = TensorType::fixed(DataType::U8, &[1]);
+        let (mut s, out, _) = submission(&[4]);
+        s.inputs.push(s.inputs[0].clone());
+        s.executable = Arc::new(HostExecutable::new(vec![ty.clone(), ty.clone()], vec![ty], Box::new(AddOne)));
+        HostQueue::default().submit(&s).unwrap();
+        let mut y = [0];
+        out.read(0, &mut y).unwrap();
+        assert_eq!(y, [5]);
     }
 
     #[test]

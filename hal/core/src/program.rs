@@ -179,11 +179,11 @@ fn check_value(value: &Value) -> Result<()> {
         q.check(value.ty.dtype, known.as_deref())
             .map_err(|e| Error::invalid(format!("value `{}`: {e}", value.name)))?;
     }
-    if let Some(data) = &value.constant {
-        if data.dtype() != value.ty.dtype || Some(data.shape()) != known.as_deref() {
-            let (found, expected) = (data.ty(), &value.ty);
-            return Err(Error::invalid(format!("constant `{}` is {found}, its type says {expected}", value.name)));
-        }
+    if let Some(data) = &value.constant
+        && (data.dtype() != value.ty.dtype || Some(data.shape()) != known.as_deref())
+    {
+        let (found, expected) = (data.ty(), &value.ty);
+        return Err(Error::invalid(format!("constant `{}` is {found}, its type says {expected}", value.name)));
     }
     Ok(())
 }

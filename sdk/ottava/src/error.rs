@@ -159,7 +159,7 @@ impl Error {
 
     /// Names the file, unless a more precise one is named already.
     pub fn in_file(self, file: &Path) -> Self {
-        self.with(|d| drop(d.file.get_or_insert_with(|| file.to_path_buf())))
+        self.with(|d| d.file = d.file.take().or_else(|| Some(file.to_path_buf())))
     }
 
     /// Names the node, tensor, array or key.
@@ -196,6 +196,17 @@ impl Error {
             ottava_hal::Error::Unsupported { .. } => Self::unsupported(codes::DEVICE_FAILED, message),
             ottava_hal::Error::Failed { .. } => Self::failed(codes::DEVICE_FAILED, message),
         }
+    }
+
+    /// An error of a run.
+    pub(crate) fn run(origin: &Path, error: ottava_hal::Error) -> Self {
+        let message = error.to_string();
+        let family = match error {
+            ottava_hal::Error::Invalid(_) => Self::invalid(codes::DATA_SHAPE, message),
+            ottava_hal::Error::Unsupported { .. } => Self::unsupported(codes::MODEL_UNSUPPORTED, message),
+            ottava_hal::Error::Failed { .. } => Self::failed(codes::DEVICE_FAILED, message),
+        };
+        family.in_file(origin)
     }
 
     /// A file that cannot be read.

@@ -9,16 +9,27 @@ use std::sync::Arc;
 /// Name of the driver of the reference interpreter, which is always there.
 pub const REFERENCE: &str = "reference";
 
-/// The drivers of a process. The reference interpreter is always the last one.
+/// The drivers of a process and what the application configured. The reference interpreter is always the last driver.
 #[derive(Clone)]
 pub struct Registry {
+    /// The application's configuration.
+    pub config: Config,
     drivers: Vec<Arc<dyn Driver>>,
 }
 
 impl Default for Registry {
     fn default() -> Self {
-        Self { drivers: vec![Arc::new(ottava_reference::ReferenceDriver)] }
+        Self { config: Config::default(), drivers: vec![Arc::new(ottava_reference::ReferenceDriver)] }
     }
+}
+
+/// A device that is ready, under the application's name.
+#[derive(Clone)]
+pub struct OpenDevice {
+    /// The application's name, or the driver's own id.
+    pub id: String,
+    /// The device.
+    pub device: Arc<dyn Device>,
 }
 
 /// What can be said about one driver.
@@ -46,6 +57,11 @@ impl Registry {
         Self::default()
     }
 
+    /// The same drivers under another configuration.
+    pub fn configured(self, config: Config) -> Self {
+        Self { config, ..self }
+    }
+
     /// Adds a driver; earlier ones are preferred.
     pub fn with(mut self, driver: Arc<dyn Driver>) -> Self {
         let before_reference = self.drivers.len() - 1;
@@ -54,25 +70,25 @@ impl Registry {
     }
 
     /// Every driver with its devices.
-    pub fn report(&self, config: &Config) -> Vec<DriverReport> {
+    pub fn report(&self) -> Vec<DriverReport> {
         let one = |d: &Arc<dyn Driver>| {
             let info = d.info();
             let devices = d.devices().map_err(|e| Error::device(&info.name, e));
-            DriverReport { enabled: is_enabled(config, &info.name), devices, info }
+            DriverReport { enabled: is_enabled(&self.config, &info.name), devices, info }
         };
         self.drivers.iter().map(one).collect()
     }
 
-    fn enabled<'a>(&'a self, config: &'a Config) -> impl Iterator<Item = &'a Arc<dyn Driver>> {
-        self.drivers.iter().filter(|d| is_enabled(config, &d.info().name))
+    fn enabled(&self) -> impl Iterator<Item = &Arc<dyn Driver>> {
+        self.drivers.iter().filter(|d| is_enabled(&self.config, &d.info().name))
     }
 
-    fn check_drivers(&self, config: &Config) -> Result<()> {
+    fn check_drivers(&self) -> Result<()> {
         let known: Vec<String> = self.drivers.iter().map(|d| d.info().name).collect();
-        match config.drivers.iter().flatten().find(|name| !known.contains(name)) {
+        match self.config.drivers.iter().flatten().find(|name| !known.contains(name)) {
             None => Ok(()),
             Some(name) => Err(in_config(
-                config,
+                &self.config,
                 Error::invalid(codes::NO_DEVICE, format!("there is no built-in driver `{name}` in this version"))
                     .at("key `drivers`")
                     .help(suggest::hint(name, known.iter().map(String::as_str))),
@@ -82,31 +98,33 @@ impl Registry {
 
     /// The devices that a configuration names, in its order; without names, the first device of the first driver that
     /// has one.
-    pub fn open(&self, config: &Config, options: &DeviceOptions) -> Result<Vec<Arc<dyn Device>>> {
-        self.check_drivers(config)?;
-        if config.devices.is_empty() {
-            for driver in self.enabled(config) {
+    pub fn open(&self, options: &DeviceOptions) -> Result<Vec<OpenDevice>> {
+        self.check_drivers()?;
+        if self.config.devices.is_empty() {
+            for driver in self.enabled() {
                 let name = driver.info().name;
                 if let Some(first) = driver.devices().map_err(|e| Error::device(&name, e))?.first() {
-                    return Ok(vec![open(driver.as_ref(), &first.id, &Options::new(), options)?]);
+                    let device = open(driver.as_ref(), &first.id, &Options::new(), options)?;
+                    return Ok(vec![OpenDevice { id: first.id.clone(), device }]);
                 }
             }
             return Err(Error::invalid(codes::NO_DEVICE, "no driver offers a device"));
         }
-        config.devices.iter().map(|entry| self.open_entry(config, entry, options)).collect()
+        self.config.devices.iter().map(|entry| self.open_entry(entry, options)).collect::<Result<_>>()
     }
 
     /// One device, by the application's name or by a driver's own id.
-    pub fn open_one(&self, config: &Config, id: &str, options: &DeviceOptions) -> Result<Arc<dyn Device>> {
-        self.check_drivers(config)?;
-        if let Some(entry) = config.devices.iter().find(|d| d.id == id) {
-            return self.open_entry(config, entry, options);
+    pub fn open_one(&self, id: &str, options: &DeviceOptions) -> Result<OpenDevice> {
+        self.check_drivers()?;
+        if let Some(entry) = self.config.devices.iter().find(|d| d.id == id) {
+            return self.open_entry(entry, options);
         }
-        let mut known: Vec<String> = config.devices.iter().map(|d| d.id.clone()).collect();
-        for driver in self.enabled(config) {
+        let mut known: Vec<String> = self.config.devices.iter().map(|d| d.id.clone()).collect();
+        for driver in self.enabled() {
             for info in driver.devices().unwrap_or_default() {
                 if info.id == id {
-                    return open(driver.as_ref(), id, &Options::new(), options);
+                    let device = open(driver.as_ref(), id, &Options::new(), options)?;
+                    return Ok(OpenDevice { id: info.id, device });
                 }
                 known.push(info.id);
             }
@@ -117,22 +135,23 @@ impl Registry {
 
     /// The reference interpreter.
     pub fn reference(&self) -> Result<Arc<dyn Device>> {
-        self.open_one(&Config::default(), REFERENCE, &DeviceOptions::default())
+        Ok(open(&ottava_reference::ReferenceDriver, REFERENCE, &Options::new(), &DeviceOptions::default())?)
     }
 
-    fn open_entry(&self, config: &Config, entry: &DeviceEntry, options: &DeviceOptions) -> Result<Arc<dyn Device>> {
-        let known: Vec<String> = self.enabled(config).map(|d| d.info().name).collect();
-        let driver = self.enabled(config).find(|d| d.info().name == entry.driver).ok_or_else(|| {
+    fn open_entry(&self, entry: &DeviceEntry, options: &DeviceOptions) -> Result<OpenDevice> {
+        let known: Vec<String> = self.enabled().map(|d| d.info().name).collect();
+        let driver = self.enabled().find(|d| d.info().name == entry.driver).ok_or_else(|| {
             Error::invalid(codes::NO_DEVICE, format!("there is no driver `{}`", entry.driver))
                 .help(suggest::hint(&entry.driver, known.iter().map(String::as_str)))
         });
-        let place = |e: Error| in_config(config, e.at(format!("device `{}`", entry.id)));
+        let place = |e: Error| in_config(&self.config, e.at(format!("device `{}`", entry.id)));
         let driver = driver.map_err(place)?;
         let devices = driver.devices().map_err(|e| place(Error::device(&entry.id, e)))?;
         let chosen = devices.iter().find(|d| d.id == entry.id).or(devices.first());
         let none = || Error::invalid(codes::NO_DEVICE, format!("the driver `{}` finds no device", entry.driver));
         let chosen = chosen.ok_or_else(none).map_err(place)?;
-        open(driver.as_ref(), &chosen.id, &entry.options, options).map_err(place)
+        let device = open(driver.as_ref(), &chosen.id, &entry.options, options).map_err(place)?;
+        Ok(OpenDevice { id: entry.id.clone(), device })
     }
 }
 

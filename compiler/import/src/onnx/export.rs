@@ -1,15 +1,16 @@
 //! Graph to ONNX model.
 //!
 //! The result is an ordinary model: quantization stands in it as QuantizeLinear and DequantizeLinear nodes (and
-//! QLinear operators where the graph holds them), names and symbolic dimensions are kept, and the operator set is
-//! the lowest that has every form used (13 unless something needs more). The bytes depend on the graph alone.
+//! QLinear operators where the graph holds them), names and symbolic dimensions are kept. The operator set is the
+//! one the model came with, raised to 13 and to whatever the forms and types in the graph need (21 for 16-bit,
+//! 4-bit and blocked quantization). The bytes depend on the graph alone.
 use super::forms::BASE_OPSET;
 use super::forms::table::LATER;
-use super::proto::{GraphProto, ModelProto, NodeProto, OperatorSetIdProto, StringStringEntryProto};
+use super::proto::{GraphProto, ModelProto, NodeProto, OperatorSetIdProto, StringStringEntryProto, ValueInfoProto};
 use super::tensor::OnnxTensor;
 use super::{attribute, decode, types};
 use crate::ImportError;
-use ottava_graph::{Fused, Graph};
+use ottava_graph::{Fused, Graph, Phase};
 use ottava_hal::{Attr, DataType, Node, RequantMode, ValueId};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -26,7 +27,8 @@ pub struct ExportOptions {
 /// Writes a graph of phase imported or canonical as an ONNX model.
 pub fn export_onnx(graph: &Graph, options: &ExportOptions) -> Result<Vec<u8>, ImportError> {
     check(graph)?;
-    let mut writer = Writer { graph, opset: BASE_OPSET, names: BTreeSet::new(), nodes: Vec::new() };
+    let declared = graph.opsets.get("").copied().unwrap_or(0);
+    let mut writer = Writer { graph, opset: declared.max(BASE_OPSET), names: BTreeSet::new(), nodes: Vec::new() };
     writer.names.extend(graph.values.iter().map(|v| v.name.clone()));
     writer.names.extend(graph.nodes.iter().map(|n| n.name.clone()));
     for node in &graph.nodes {
@@ -197,12 +199,24 @@ impl Writer<'_> {
             initializer: initializer.map(|t| t.to_proto()).collect(),
             input: graph.inputs.iter().map(|id| types::write(graph.name_of(*id), graph.ty(*id))).collect(),
             output,
+            value_info: self.value_info(),
             ..Default::default()
         }
     }
 
+    /// Declarations of inner values, once their types are known.
+    fn value_info(&self) -> Vec<ValueInfoProto> {
+        let graph = self.graph;
+        if graph.phase < Phase::Canonical {
+            return Vec::new();
+        }
+        let outputs: BTreeSet<_> = graph.outputs.iter().collect();
+        let inner = graph.nodes.iter().flat_map(|n| &n.outputs).filter(|id| !outputs.contains(id));
+        inner.map(|id| types::write(graph.name_of(*id), graph.ty(*id))).collect()
+    }
+
     /// Declarations of the outputs; a value that is listed twice gets a copy, because names must differ.
-    fn outputs(&mut self) -> Vec<super::proto::ValueInfoProto> {
+    fn outputs(&mut self) -> Vec<ValueInfoProto> {
         let graph = self.graph;
         let mut seen = BTreeSet::new();
         let mut outputs = Vec::with_capacity(graph.outputs.len());

@@ -1,21 +1,22 @@
 //! ONNX model to graph.
 //!
 //! Steps, each in its file: decode (`decode`), write functions out (`functions`), read attributes (`attribute`),
-//! sort (`order`), bring operators to their newest form (`forms`), and here the frame around them: operator sets,
-//! inputs, constants, outputs, and the graph itself. Problems are collected over all steps; a model with any is
+//! sort (`order`), bring operators to their newest form (`forms`), make the graph (`build`), and here the frame around
+//! them: operator sets, inputs, constants, declared types. Problems are collected over all steps; a model with any is
 //! refused with the whole list.
+use super::build::{Parts, build};
 use super::decode::{decode_model, read_file};
 use super::external::ExternalData;
 use super::forms::{self, Cx};
 use super::functions::{self, FlatNode, Opsets};
-use super::proto::{GraphProto, ModelProto, ValueInfoProto};
+use super::proto::{FunctionProto, GraphProto, ModelProto, NodeProto, ValueInfoProto};
 use super::raw::{Problem, RawNode, Refusal, full_op};
 use super::{attribute, order, types};
 use crate::ImportError;
 use ottava_graph::{Diagnostic, Graph};
-use ottava_hal::{DataType, Node, Shape, TensorType, ValueId};
+use ottava_hal::{DataType, TensorType};
 use prost::bytes::Bytes;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 /// Operator sets of the standard domain that are understood.
@@ -99,7 +100,15 @@ impl Importer {
         if !self.problems.is_empty() {
             return None;
         }
-        self.build(&graph, &opsets)
+        let inputs = std::mem::take(&mut self.inputs);
+        let parts = Parts { opsets: &opsets, inputs, declared: &self.declared, cx: std::mem::take(&mut self.cx) };
+        match build(&graph, parts) {
+            Ok(graph) => Some(graph),
+            Err(refusals) => {
+                refusals.into_iter().for_each(|refusal| self.model_problem(refusal));
+                None
+            }
+        }
     }
 
     fn model_problem(&mut self, refusal: Refusal) {
@@ -142,7 +151,10 @@ impl Importer {
             }
             match attribute::tensor(&proto, &mut self.external) {
                 Ok(data) => self.cx.add_constant(proto.name, data),
-                Err(refusal) => self.model_problem(refusal),
+                Err(refusal) => {
+                    self.model_problem(refusal);
+                    self.hole(vec![proto.name]);
+                }
             }
         }
     }
@@ -171,8 +183,12 @@ impl Importer {
                 Ok(None) => {
                     let what = format!("input `{name}` declares no shape; write one, with names for open dimensions");
                     self.model_problem(Refusal::Unsupported(what));
+                    self.hole(vec![name.clone()]);
                 }
-                Err(refusal) => self.model_problem(refusal),
+                Err(refusal) => {
+                    self.model_problem(refusal);
+                    self.hole(vec![name.clone()]);
+                }
             }
         }
     }
@@ -203,12 +219,7 @@ impl Importer {
     }
 
     /// All nodes with functions written out and attributes read.
-    fn nodes(
-        &mut self,
-        nodes: Vec<super::proto::NodeProto>,
-        functions: &[super::proto::FunctionProto],
-        opsets: &Opsets,
-    ) -> Vec<RawNode> {
+    fn nodes(&mut self, nodes: Vec<NodeProto>, functions: &[FunctionProto], opsets: &Opsets) -> Vec<RawNode> {
         // Taken names keep values that functions bring apart; that a name is defined once is checked by `order`.
         for name in nodes.iter().flat_map(|n| &n.output).filter(|name| !name.is_empty()) {
             self.cx.values.take(name);
@@ -241,7 +252,8 @@ impl Importer {
                 };
                 let refusal = refusal.at(&format!("{op} (operator set {})", version.unwrap_or(0)));
                 self.problems.push(Problem { node: Some(node.name), refusal });
-                return self.hole(node.output);
+                self.hole(node.output);
+                return None;
             }
         };
         let named = |list: Vec<String>| list.into_iter().map(|v| Some(v).filter(|v| !v.is_empty())).collect();
@@ -249,70 +261,9 @@ impl Importer {
         Some(RawNode { name: node.name, op: node.op_type, domain, version: version?, inputs, outputs, attrs })
     }
 
-    /// Makes the outputs of a refused node known, so that the nodes behind it are not reported too.
-    fn hole(&mut self, outputs: Vec<String>) -> Option<RawNode> {
+    /// Makes refused values known, so that the nodes that read them are not reported too.
+    fn hole(&mut self, values: Vec<String>) {
         let ty = TensorType::fixed(DataType::F32, &[]);
-        self.inputs.extend(outputs.into_iter().filter(|name| !name.is_empty()).map(|name| (name, ty.clone())));
-        None
-    }
-
-    fn build(&mut self, proto: &GraphProto, opsets: &Opsets) -> Option<Graph> {
-        let mut builder = Builder { graph: Graph::new(&proto.name), ids: HashMap::new(), declared: &self.declared };
-        builder.graph.opsets = opset_map(opsets);
-        for (name, ty) in std::mem::take(&mut self.inputs) {
-            let id = builder.graph.add_input(&name, ty);
-            builder.ids.insert(name, id);
-        }
-        for (name, data) in std::mem::take(&mut self.cx.constants) {
-            let id = builder.graph.add_const(&name, data);
-            builder.ids.insert(name, id);
-        }
-        for node in std::mem::take(&mut self.cx.nodes) {
-            builder.node(node, &mut self.cx);
-        }
-        for info in &proto.output {
-            match builder.ids.get(&info.name) {
-                Some(&id) => builder.graph.outputs.push(id),
-                None => self.problems.push(Problem::model(Refusal::Invalid(format!(
-                    "output `{}` is no output of a node, no input and no constant",
-                    info.name
-                )))),
-            }
-        }
-        let mut graph = builder.graph;
-        graph.compact();
-        if let Err(e) = ottava_graph::verify(&graph) {
-            self.model_problem(e.into());
-        }
-        Some(graph)
-    }
-}
-
-/// Operator sets as the graph keeps them.
-fn opset_map(opsets: &Opsets) -> BTreeMap<String, u32> {
-    opsets.iter().filter_map(|(domain, &version)| Some((domain.clone(), u32::try_from(version).ok()?))).collect()
-}
-
-struct Builder<'a> {
-    graph: Graph,
-    ids: HashMap<String, ValueId>,
-    declared: &'a HashMap<String, TensorType>,
-}
-
-impl Builder<'_> {
-    fn node(&mut self, raw: RawNode, cx: &mut Cx) {
-        let mut node = Node::new(raw.name, raw.op, raw.version);
-        (node.domain, node.attrs) = (raw.domain, raw.attrs);
-        node.inputs = raw.inputs.iter().map(|name| self.ids.get(name.as_ref()?).copied()).collect();
-        for (i, name) in raw.outputs.into_iter().enumerate() {
-            let name = name.unwrap_or_else(|| cx.values.unique(&format!("{}/unused{i}", node.name)));
-            // Where the file declares nothing, inference will.
-            let ty = self.declared.get(&name).cloned();
-            let ty = ty.unwrap_or_else(|| TensorType::new(DataType::F32, Shape::default()));
-            let id = self.graph.add_value(&name, ty);
-            self.ids.insert(name, id);
-            node.outputs.push(id);
-        }
-        self.graph.nodes.push(node);
+        self.inputs.extend(values.into_iter().filter(|name| !name.is_empty()).map(|name| (name, ty.clone())));
     }
 }

@@ -1,5 +1,6 @@
 //! The ONNX format: protobuf messages, stored tensors, and (over them) import and export of graphs.
 mod attribute;
+mod build;
 pub mod decode;
 pub mod elem;
 mod export;

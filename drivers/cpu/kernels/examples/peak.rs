@@ -1,4 +1,4 @@
-//! Prints GMAC/s of the convolution kernels on a few shapes: `cargo run --release -p ottava-kernels --example peak [isa] [threads]`.
+//! Prints GMAC/s of the convolution kernels on a few shapes: `cargo run --release -p ottava-kernels --example peak [isa] [threads] [name]`.
 
 use std::time::Instant;
 
@@ -68,9 +68,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut args = std::env::args().skip(1);
     let isa = args.next().map_or(Ok(Isa::detect()), |name| Isa::parse(&name))?;
     let pool = ThreadPool::new(args.next().map_or(Ok(1), |n| n.parse())?)?;
+    let only = args.next().unwrap_or_default();
     let mut seed = 0x9E37_79B9_7F4A_7C15;
     println!("{} with {} thread(s), GMAC/s", isa.name(), pool.threads());
-    for (name, batch, shape) in cases() {
+    for (name, batch, shape) in cases().into_iter().filter(|c| c.0.contains(&only)) {
         let n = shape.kernel[0] * shape.kernel[1] * shape.in_c / shape.groups * shape.out_c;
         let w = weights(n, &mut seed);
         let spec = Weights { data: WeightData::S8(&w), layout: WeightLayout::Hwio, zero_points: &[] };

@@ -6,12 +6,6 @@
 use crate::error::{KernelError, Result};
 use crate::gemm::{Block, COLS};
 
-/// Where a tap reads, relative to the pixel's first byte.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Tap {
-    pub(crate) offset: usize,
-}
-
 /// Filters of all channels.
 pub(crate) struct DepthwiseB {
     /// Two blocks per pair of taps and block of channels: `[channel][tap of the pair]` as i16.
@@ -30,15 +24,15 @@ pub(crate) struct DepthwisePanel<'a> {
 }
 
 impl DepthwiseB {
-    /// Packs `weight(tap, channel)`; channels beyond `channels` get 0.
-    pub(crate) fn pack(taps: &[Tap], channels: usize, weight: &dyn Fn(usize, usize) -> i16) -> Result<Self> {
-        let max_offset = taps.iter().map(|t| t.offset).fold(0, usize::max);
+    /// Packs `weight(tap, channel)` of taps that read at `taps[tap]` bytes from the pixel's first one; channels beyond `channels` get 0.
+    pub(crate) fn pack(taps: &[usize], channels: usize, weight: &dyn Fn(usize, usize) -> i16) -> Result<Self> {
+        let max_offset = taps.iter().copied().fold(0, usize::max);
         if u32::try_from(max_offset).is_err() {
             return Err(KernelError::Overflow { what: "the extent of a depthwise window in bytes" });
         }
         let second = |pair: usize| if pair * 2 + 1 < taps.len() { pair * 2 + 1 } else { pair * 2 };
         let n_pairs = taps.len().div_ceil(2);
-        let offsets = (0..n_pairs).map(|p| [p * 2, second(p)].map(|t| taps[t].offset as u32)).collect();
+        let offsets = (0..n_pairs).map(|p| [p * 2, second(p)].map(|t| taps[t] as u32)).collect();
         let get = |tap: usize, c: usize| if tap < taps.len() && c < channels { weight(tap, c) } else { 0 };
         let mut weights = Vec::with_capacity(n_pairs * channels.div_ceil(COLS));
         for first in (0..channels).step_by(COLS) {

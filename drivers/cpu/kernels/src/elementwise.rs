@@ -104,6 +104,27 @@ pub fn dequantize(exec: Exec<'_>, x: &[u8], q: OtherQ, out: &mut [f32]) -> Resul
     map(exec, x, x, out, Dequantize(Source::new(q)?))
 }
 
+#[derive(Clone, Copy)]
+struct Requantize {
+    from: Source,
+    to: Quantize,
+}
+
+impl ElementFn<u8, u8, u8> for Requantize {
+    #[inline(always)]
+    fn call(self, x: u8, _: u8) -> u8 {
+        let t = dequantize_byte(x, self.from.flip, self.from.zp, self.from.scale);
+        self.to.call(t, t)
+    }
+}
+
+/// From one set of parameters to another: `sat(rne(fl32(fl32(xs * (x - zx)) / ys)) + zy)`.
+pub fn requantize(exec: Exec<'_>, x: &[u8], from: OtherQ, y_scale: f32, out_q: OutQ, out: &mut [u8]) -> Result<()> {
+    check_scale("output scale", y_scale)?;
+    let to = Quantize { scale: y_scale, store: Store::new(out_q)? };
+    map(exec, x, x, out, Requantize { from: Source::new(from)?, to })
+}
+
 /// Parameters of [`binary_q`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BinaryQ {

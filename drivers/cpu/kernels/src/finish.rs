@@ -1,7 +1,7 @@
 //! Applying an epilogue to a tile of accumulators: plain loops over sixteen channels, compiled per instruction set.
 
 use crate::arith::{clip, dequantize, q31_double, q31_single, rne_clamped};
-use crate::epilogue::{Kind, Prepared, Store};
+use crate::epilogue::{Kind, Prepared, Source, Store};
 use crate::gemm::COLS;
 use crate::shared_out::SharedOut;
 use crate::tile::Tile;
@@ -39,96 +39,137 @@ impl Vectorize for Finish<'_> {
 
     #[inline(always)]
     fn run(self) {
-        let p = self.place;
-        for (r, acc) in self.tile.0.iter().enumerate().take(p.rows) {
-            let acc = add_bias(acc, lanes(&self.epilogue.bias, p.channel));
-            let at = p.at + r * p.stride;
-            match &self.epilogue.kind {
-                Kind::Requant { m, store } => self.bytes(at, requant(&acc, lanes(m, p.channel), store)),
-                Kind::Q31 { m, shift, double, store } => {
-                    self.bytes(at, q31(&acc, lanes(m, p.channel), lanes(shift, p.channel), *double, store));
-                }
-                Kind::Residual { xw, other, lo, hi, y_scale, store } => {
-                    let mut bytes = [0u8; COLS];
-                    bytes[..p.cols].copy_from_slice(&self.residual[at..at + p.cols]);
-                    let xw = lanes(xw, p.channel);
-                    let sums: [f32; COLS] = core::array::from_fn(|c| {
-                        let other = dequantize(bytes[c], other.flip, other.zp, other.scale);
-                        clip(acc[c] as f32 * xw[c] + other, *lo, *hi) / *y_scale
-                    });
-                    self.bytes(at, quantize(&sums, store));
-                }
-                Kind::Float { xw, lo, hi } => {
-                    let xw = lanes(xw, p.channel);
-                    self.floats(at, core::array::from_fn(|c| clip(acc[c] as f32 * xw[c], *lo, *hi)));
-                }
-                Kind::Raw => self.integers(at, acc),
+        match &self.epilogue.kind {
+            Kind::Requant { m, store } => self.requant(self.lanes(m), store),
+            Kind::Q31 { m, shift, double, store } => self.q31(self.lanes(m), self.lanes(shift), *double, store),
+            Kind::Residual { xw, other, lo, hi, y_scale, store } => {
+                self.residual(self.lanes(xw), other, [*lo, *hi], *y_scale, store);
             }
+            Kind::Float { xw, lo, hi } => self.float(self.lanes(xw), [*lo, *hi]),
+            Kind::Raw => self.raw(),
         }
     }
 }
 
+// The loops run over fixed arrays by index or `zip`: helpers such as `array::from_fn` are not always inlined and would then be compiled
+// without the instance's features.
 impl Finish<'_> {
     #[inline(always)]
-    fn bytes(&self, at: usize, values: [u8; COLS]) {
+    fn requant(&self, m: &[f32; COLS], store: &Store) {
+        let bias = self.lanes(&self.epilogue.bias);
+        for (r, acc) in self.tile.0.iter().enumerate().take(self.place.rows) {
+            self.bytes(r, &quantize(&scaled(acc, bias, m), store));
+        }
+    }
+
+    #[inline(always)]
+    fn q31(&self, m: &[i32; COLS], shift: &[i32; COLS], double: bool, store: &Store) {
+        let bias = self.lanes(&self.epilogue.bias);
+        let (lo, hi) = (store.lo as i64, store.hi as i64);
+        for (r, acc) in self.tile.0.iter().enumerate().take(self.place.rows) {
+            let mut y = [0u8; COLS];
+            for c in 0..COLS {
+                let sum = acc[c].wrapping_add(bias[c]);
+                let q =
+                    if double { i64::from(q31_double(sum, m[c], shift[c])) } else { q31_single(sum, m[c], shift[c]) };
+                y[c] = (q.clamp(lo, hi) as i32 + store.zp) as u8 ^ store.flip;
+            }
+            self.bytes(r, &y);
+        }
+    }
+
+    #[inline(always)]
+    fn residual(&self, xw: &[f32; COLS], other: &Source, [lo, hi]: [f32; 2], y_scale: f32, store: &Store) {
+        let bias = self.lanes(&self.epilogue.bias);
+        for (r, acc) in self.tile.0.iter().enumerate().take(self.place.rows) {
+            let at = self.place.at + r * self.place.stride;
+            let bytes = widened(&self.residual[at..at + self.place.cols]);
+            let mut t = scaled(acc, bias, xw);
+            for (t, byte) in t.iter_mut().zip(&bytes) {
+                *t = clip(*t + dequantize(*byte, other.flip, other.zp, other.scale), lo, hi) / y_scale;
+            }
+            self.bytes(r, &quantize(&t, store));
+        }
+    }
+
+    #[inline(always)]
+    fn float(&self, xw: &[f32; COLS], [lo, hi]: [f32; 2]) {
+        let bias = self.lanes(&self.epilogue.bias);
+        for (r, acc) in self.tile.0.iter().enumerate().take(self.place.rows) {
+            let mut t = scaled(acc, bias, xw);
+            for t in &mut t {
+                *t = clip(*t, lo, hi);
+            }
+            let Out::F32(out) = self.out else { unreachable!("the plan matched output and epilogue") };
+            self.store(r, out, &t);
+        }
+    }
+
+    #[inline(always)]
+    fn raw(&self) {
+        let bias = self.lanes(&self.epilogue.bias);
+        for (r, acc) in self.tile.0.iter().enumerate().take(self.place.rows) {
+            let mut sums = *acc;
+            for (sum, bias) in sums.iter_mut().zip(bias) {
+                *sum = sum.wrapping_add(*bias);
+            }
+            let Out::I32(out) = self.out else { unreachable!("the plan matched output and epilogue") };
+            self.store(r, out, &sums);
+        }
+    }
+
+    #[inline(always)]
+    fn bytes(&self, r: usize, values: &[u8; COLS]) {
         let Out::Bytes(out) = self.out else { unreachable!("the plan matched output and epilogue") };
-        // SAFETY: the task owns the place's rectangle of the output alone (contract of `Finish`), one row at a time.
-        copy(unsafe { out.part(at, self.place.cols) }, &values);
+        self.store(r, out, values);
     }
 
+    /// Whole panels are copied at a constant width, which is one or two vector stores.
     #[inline(always)]
-    fn floats(&self, at: usize, values: [f32; COLS]) {
-        let Out::F32(out) = self.out else { unreachable!("the plan matched output and epilogue") };
-        // SAFETY: as in `bytes`.
-        copy(unsafe { out.part(at, self.place.cols) }, &values);
+    fn store<T: Copy>(&self, r: usize, out: &SharedOut<'_, T>, values: &[T; COLS]) {
+        // SAFETY: the task owns the place's rectangle of the output alone (contract of `Finish`) and holds one row at a time.
+        let to = unsafe { out.part(self.place.at + r * self.place.stride, self.place.cols) };
+        if let Some(whole) = to.first_chunk_mut::<COLS>() {
+            *whole = *values;
+        } else {
+            let n = to.len();
+            to.copy_from_slice(&values[..n]);
+        }
     }
 
+    /// The place's panel of per-channel values; vectors are padded by one panel.
     #[inline(always)]
-    fn integers(&self, at: usize, values: [i32; COLS]) {
-        let Out::I32(out) = self.out else { unreachable!("the plan matched output and epilogue") };
-        // SAFETY: as in `bytes`.
-        copy(unsafe { out.part(at, self.place.cols) }, &values);
+    fn lanes<'v, T>(&self, values: &'v [T]) -> &'v [T; COLS] {
+        values[self.place.channel..].first_chunk().expect("per-channel vectors are padded by a panel")
     }
 }
 
-/// Whole panels are copied at a constant width, which is two vector stores.
+/// A row of the residual, zero beyond its columns.
 #[inline(always)]
-fn copy<T: Copy>(out: &mut [T], values: &[T; COLS]) {
-    if let Some(whole) = out.first_chunk_mut::<COLS>() {
-        *whole = *values;
-    } else {
-        let n = out.len();
-        out.copy_from_slice(&values[..n]);
+fn widened(row: &[u8]) -> [u8; COLS] {
+    if let Some(whole) = row.first_chunk::<COLS>() {
+        return *whole;
     }
+    let mut out = [0u8; COLS];
+    out[..row.len()].copy_from_slice(row);
+    out
 }
 
-/// The panel of per-channel values that begins at `channel`; vectors are padded by one panel.
+/// `fl32(f32(acc + bias) * m)`.
 #[inline(always)]
-fn lanes<T>(values: &[T], channel: usize) -> &[T; COLS] {
-    values[channel..].first_chunk().expect("per-channel vectors are padded by a panel")
-}
-
-#[inline(always)]
-fn add_bias(acc: &[i32; COLS], bias: &[i32; COLS]) -> [i32; COLS] {
-    core::array::from_fn(|c| acc[c].wrapping_add(bias[c]))
+fn scaled(acc: &[i32; COLS], bias: &[i32; COLS], m: &[f32; COLS]) -> [f32; COLS] {
+    let mut t = [0f32; COLS];
+    for c in 0..COLS {
+        t[c] = acc[c].wrapping_add(bias[c]) as f32 * m[c];
+    }
+    t
 }
 
 #[inline(always)]
 fn quantize(t: &[f32; COLS], store: &Store) -> [u8; COLS] {
-    core::array::from_fn(|c| (rne_clamped(t[c], store.lo, store.hi) + store.zp) as u8 ^ store.flip)
-}
-
-#[inline(always)]
-fn requant(acc: &[i32; COLS], m: &[f32; COLS], store: &Store) -> [u8; COLS] {
-    let t: [f32; COLS] = core::array::from_fn(|c| acc[c] as f32 * m[c]);
-    quantize(&t, store)
-}
-
-#[inline(always)]
-fn q31(acc: &[i32; COLS], m: &[i32; COLS], shift: &[i32; COLS], double: bool, store: &Store) -> [u8; COLS] {
-    let (lo, hi) = (store.lo as i64, store.hi as i64);
-    core::array::from_fn(|c| {
-        let y = if double { i64::from(q31_double(acc[c], m[c], shift[c])) } else { q31_single(acc[c], m[c], shift[c]) };
-        (y.clamp(lo, hi) as i32 + store.zp) as u8 ^ store.flip
-    })
+    let mut y = [0u8; COLS];
+    for (y, t) in y.iter_mut().zip(t) {
+        *y = (rne_clamped(*t, store.lo, store.hi) + store.zp) as u8 ^ store.flip;
+    }
+    y
 }

@@ -65,6 +65,7 @@ mod isa;
 mod pool;
 mod pooling;
 mod shared_out;
+mod table;
 mod tile;
 mod transpose;
 mod vectorize;
@@ -75,11 +76,15 @@ mod x86_64;
 use x86_64::avx2;
 
 pub use conv::{ConvF32, ConvShape, ConvU8, WeightData, WeightLayout, Weights};
-pub use elementwise::{BinaryOp, BinaryQ, binary_f32, binary_q, clip_f32, dequantize, lut, quantize, xor_sign};
+pub use elementwise::{
+    BinaryOp, BinaryQ, binary_f32, binary_q, clip_f32, dequantize, lut, quantize, requantize, xor_sign,
+};
 pub use epilogue::{Epilogue, OtherQ, OutMut, OutQ};
 pub use error::{KernelError, Result};
 pub use exec::Exec;
+pub use gemm::Packing;
 pub use isa::{Avx2, Isa};
 pub use pool::ThreadPool;
 pub use pooling::{PoolShape, average_pool_f32, average_pool_u8, max_pool, max_pool_f32};
+pub use table::{KERNELS, Kernel, KernelOp};
 pub use transpose::{nchw_to_nhwc, nhwc_to_nchw};

@@ -157,7 +157,7 @@ impl Operator for MaxF32 {
 
     #[inline(always)]
     fn step(self, acc: f32, x: f32) -> f32 {
-        if x > acc || x.is_nan() { x } else { acc }
+        if acc > x || acc.is_nan() { acc } else { x }
     }
 
     #[inline(always)]

@@ -60,15 +60,16 @@ fn worst(f: fn(f32) -> f32, exact: fn(f64) -> f64) -> (f64, f32) {
 
 #[test]
 fn c3_errors_are_within_two_ulp() {
-    let check = |name: &str, f: fn(f32) -> f32, exact: fn(f64) -> f64| {
+    // The contract says 2; each limit is a little above the largest error found in 600 million inputs.
+    let check = |name: &str, limit: f64, f: fn(f32) -> f32, exact: fn(f64) -> f64| {
         let (error, x) = worst(f, exact);
-        assert!(error <= 2.0, "{name}: {error} ulp at {x:e}");
+        assert!(error <= limit, "{name}: {error} ulp at {x:e}");
     };
-    check("exp", exp, libm::exp);
-    check("log", log, libm::log);
-    check("tanh", tanh, libm::tanh);
-    check("erf", erf, libm::erf);
-    check("sigmoid", sigmoid, crate::refmath::unary::sigmoid_f64);
+    check("exp", 1.0, exp, libm::exp);
+    check("log", 0.9, log, libm::log);
+    check("tanh", 1.4, tanh, libm::tanh);
+    check("erf", 1.4, erf, libm::erf);
+    check("sigmoid", 1.9, sigmoid, crate::refmath::unary::sigmoid_f64);
 }
 
 /// FNV-1a over the bits of `f` on a fixed grid of finite inputs.
@@ -82,7 +83,15 @@ fn digest(f: fn(f32) -> f32) -> u64 {
 #[test]
 fn sequences_are_frozen() {
     let digests = [exp, log, tanh, erf, sigmoid].map(digest);
-    assert_eq!(digests, [0; 5], "{digests:#018x?}");
+    // Reproduced by an array implementation of the sequences in the module's text.
+    let frozen = [
+        0x06b3_e2e7_5fc4_560a,
+        0x5f42_f2b2_4f67_d2e4,
+        0x0ec3_db0e_9bc3_49fc,
+        0x7eda_7e18_09ca_1f4e,
+        0xa0b0_0105_0a8c_2eb6,
+    ];
+    assert_eq!(digests, frozen, "{digests:#018x?}");
 }
 
 #[test]

@@ -8,7 +8,7 @@
 //!
 //! 1. [`round`]: round to nearest even, saturation, the two fixed-point primitives;
 //! 2. [`quantize`]: real to integer and back, dynamic parameters;
-//! 3. [`requant`]: accumulator to output in the three modes;
+//! 3. [`requant`]: accumulator to output in the three modes; [`epilogue`]: accumulator to float;
 //! 4. [`bias`] and [`bounds`]: what the compiler must prove, so that 32-bit accumulation is exact;
 //!    [`maddubs`]: the same for the s16 lanes of x86 without VNNI;
 //! 5. [`elementwise`] (ONNX) and [`tflite`]: operators on pairs of quantized values;
@@ -27,6 +27,7 @@ pub mod bias;
 pub mod bounds;
 pub mod cast;
 pub mod elementwise;
+pub mod epilogue;
 pub mod error;
 pub mod float;
 pub mod layernorm;

@@ -11,6 +11,7 @@
 //! In every mode the zero point is added after rounding and saturation comes last.
 
 use super::error::{RefmathError, check_scale};
+use super::quantize::Target;
 use super::round::{rdp, sat_i64, sat_rne_zp, srdhm};
 
 /// How an accumulator becomes an output value. The numeric values are part of the ABI and of stored plans.
@@ -270,6 +271,20 @@ pub struct Requant {
 }
 
 impl Requant {
+    /// The requantization from `xs * ws` to the output `out`, with its checks (scales, range of the multiplier).
+    pub fn from_scales(mode: RequantMode, xs: f32, ws: f32, out: Target) -> Result<Self, RefmathError> {
+        let multiplier = Multiplier::from_scales(mode, xs, ws, out.scale)?;
+        Ok(Self { mode, multiplier, zp: out.zp, lo: out.lo, hi: out.hi })
+    }
+
+    /// Whether i32 accumulators of `acc_min..=acc_max` may be requantized in this mode (the left shift of C4).
+    pub fn check_acc(&self, acc_min: i64, acc_max: i64) -> Result<(), RefmathError> {
+        match (self.mode, self.multiplier) {
+            (RequantMode::Q31Double, Multiplier::Q31(q)) => q.check_left_shift(acc_min, acc_max),
+            _ => Ok(()),
+        }
+    }
+
     /// The requantization of an i32 accumulator.
     #[inline]
     pub fn apply(&self, acc: i32) -> i32 {

@@ -215,3 +215,19 @@ fn multipliers_are_checked() {
     let requant = Requant { mode: RequantMode::Q31Single, multiplier: ok, zp: 0, lo: 0, hi: 1 };
     assert!(!requant.is_consistent());
 }
+
+#[test]
+fn requant_from_scales() {
+    let out = Target { scale: 0.125, zp: 3, lo: 0, hi: 255 };
+    for mode in RequantMode::ALL {
+        let requant = Requant::from_scales(mode, 0.5, 0.5, out).expect("valid scales");
+        assert!(requant.is_consistent());
+        assert_eq!([requant.apply(-1), requant.apply(2), requant.apply(126), requant.apply(127)], [1, 7, 255, 255]);
+        assert_eq!(requant.apply_i64(2), 7);
+        // Multiplier 2 has s = 2: q31_double multiplies the accumulator by 4 first.
+        let proved = requant.check_acc(-(1 << 29) + 1, (1 << 29) - 1);
+        assert_eq!(proved, Ok(()), "{mode}");
+        assert_eq!(requant.check_acc(0, 1 << 29).is_err(), mode == RequantMode::Q31Double);
+        assert!(Requant::from_scales(mode, 0.5, -0.5, out).is_err());
+    }
+}

@@ -76,7 +76,7 @@ impl SoftmaxLut {
     #[inline]
     pub fn divide(&self, e: u32, sum: u64) -> i32 {
         // sum < 2^47 keeps the divisor inside u64; the dividend is below 2^57 + 2^63.
-        let quotient = (2 * u64::from(self.multiplier) * u64::from(e) + (sum << 16)) / (sum << 17).max(1);
+        let quotient = (2 * u64::from(self.multiplier) * u64::from(e)).saturating_add(sum << 16) / (sum << 17).max(1);
         let y = quotient as i64 + i64::from(self.zy);
         y.max(i64::from(self.lo)).min(i64::from(self.hi)) as i32
     }

@@ -67,7 +67,7 @@ impl TfliteAdd {
     /// An input at scale `T / 2^ls`. The multiplier is at most 1/2, so the sum of two fits 32 bits.
     #[inline]
     fn scaled(&self, index: usize, q: i32) -> i64 {
-        let shifted = (i64::from(q) - i64::from(self.input_zp[index])) << self.left_shift.min(31);
+        let shifted = (i64::from(q) - i64::from(self.input_zp[index])) << self.left_shift.min(30);
         self.input[index].scale(saturate(shifted), self.mode)
     }
 

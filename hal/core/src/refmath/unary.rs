@@ -215,6 +215,12 @@ pub fn elu(x: f32, alpha: f32) -> f32 {
     if x < 0.0 { alpha * (float::exp(x) - 1.0) } else { x }
 }
 
+/// Pow in f32: the f64 power of the widened operands, rounded once.
+#[inline]
+pub fn pow(x: f32, y: f32) -> f32 {
+    libm::pow(f64::from(x), f64::from(y)) as f32
+}
+
 /// (C2) The f32 value of an ONNX operator without attributes (or at their defaults); `None` for an unknown name.
 pub fn unary_f32(name: &str, x: f32) -> Option<f32> {
     Some(match name {

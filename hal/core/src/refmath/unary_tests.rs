@@ -125,3 +125,11 @@ fn c3_parameters() {
     assert_eq!(thresholded_relu_f64(0.6, 0.5), 0.6);
     assert_eq!(leaky_relu_f64(-4.0, 0.25), -1.0);
 }
+
+#[test]
+fn pow_rounds_once() {
+    assert_eq!([pow(2.0, 10.0), pow(9.0, 0.5), pow(2.0, -1.0), pow(0.0, 0.0)], [1024.0, 3.0, 0.5, 1.0]);
+    assert!(pow(-2.0, 0.5).is_nan());
+    assert_eq!(pow(10.0, 39.0), f32::INFINITY);
+    assert_eq!(pow(0.1, 2.0), (f64::from(0.1_f32) * f64::from(0.1_f32)) as f32);
+}

@@ -10,6 +10,8 @@ use ottava_hal::Element;
 pub trait Compute: Copy + PartialOrd {
     /// The number zero.
     const ZERO: Self;
+    /// Whether quotients are truncated.
+    const IS_INTEGER: bool;
     /// Sum.
     fn add(self, other: Self) -> Self;
     /// Difference.
@@ -24,11 +26,14 @@ pub trait Compute: Copy + PartialOrd {
     fn is_nan(self) -> bool;
     /// A small count as a number.
     fn from_count(n: usize) -> Self;
+    /// Truncated and saturated to a count.
+    fn to_count(self) -> usize;
 }
 
 macro_rules! compute_float {
     ($($f:ty),*) => { $(impl Compute for $f {
         const ZERO: Self = 0.0;
+        const IS_INTEGER: bool = false;
         fn add(self, other: Self) -> Self { self + other }
         fn sub(self, other: Self) -> Self { self - other }
         fn mul(self, other: Self) -> Self { self * other }
@@ -36,6 +41,7 @@ macro_rules! compute_float {
         fn rem(self, other: Self) -> Self { self % other }
         fn is_nan(self) -> bool { self != self }
         fn from_count(n: usize) -> Self { n as $f }
+        fn to_count(self) -> usize { self as usize }
     })* };
 }
 
@@ -43,6 +49,7 @@ compute_float!(f32, f64);
 
 impl Compute for i128 {
     const ZERO: Self = 0;
+    const IS_INTEGER: bool = true;
 
     fn add(self, other: Self) -> Self {
         self.wrapping_add(other)
@@ -70,6 +77,10 @@ impl Compute for i128 {
 
     fn from_count(n: usize) -> Self {
         n as i128
+    }
+
+    fn to_count(self) -> usize {
+        usize::try_from(self.max(0)).unwrap_or(usize::MAX)
     }
 }
 

@@ -6,7 +6,7 @@
 use super::plain;
 use super::product::{ConvGeometry, Forward};
 use super::real::with_real;
-use super::typed::{Arrange, Bias, BiasIndex, Typed, own, own_inputs};
+use super::typed::{Arrange, Bias, BiasIndex, Typed, own};
 use super::window::Window;
 use crate::{AttrKind, AttrSpec, Case, CaseInput, EvalCx, InferCx, Op, OpSpec, QuantRule};
 use ottava_hal::{Attr, Attrs, Dim, Error, Node, QuantParams, RequantMode, Result, Tensor, TensorType};
@@ -173,9 +173,9 @@ fn cases() -> Result<Vec<Case>> {
     Ok(vec![float, typed])
 }
 
-/// Number of own inputs is checked by the schema; a residual of a node without bias is the third input.
 #[cfg(test)]
 mod tests {
+    use super::super::typed::own_inputs;
     use super::*;
 
     #[test]

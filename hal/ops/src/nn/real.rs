@@ -46,6 +46,10 @@ pub trait Real:
     fn pow(self, e: Self) -> Self;
     /// The magnitude.
     fn abs(self) -> Self;
+    /// Softmax of a row.
+    fn softmax_row(xs: &[Self], out: &mut [Self]);
+    /// The logarithm of Softmax of a row.
+    fn log_softmax_row(xs: &[Self], out: &mut [Self]);
     /// The greater value; NaN if either is NaN.
     fn max_nan(self, other: Self) -> Self {
         if self > other || self.partial_cmp(&self).is_none() { self } else { other }
@@ -97,6 +101,12 @@ impl Real for f32 {
     fn abs(self) -> Self {
         f32::abs(self)
     }
+    fn softmax_row(xs: &[Self], out: &mut [Self]) {
+        float::softmax_row(xs, out);
+    }
+    fn log_softmax_row(xs: &[Self], out: &mut [Self]) {
+        float::log_softmax_row(xs, out);
+    }
 }
 
 impl Real for f64 {
@@ -146,6 +156,17 @@ impl Real for f64 {
     }
     fn abs(self) -> Self {
         f64::abs(self)
+    }
+    fn softmax_row(xs: &[Self], out: &mut [Self]) {
+        let most = xs.iter().fold(Self::LOWEST, |m, &x| m.max_nan(x));
+        out.iter_mut().zip(xs).for_each(|(y, &x)| *y = libm::exp(x - most));
+        let total: f64 = out.iter().sum();
+        out.iter_mut().for_each(|y| *y /= total);
+    }
+    fn log_softmax_row(xs: &[Self], out: &mut [Self]) {
+        let most = xs.iter().fold(Self::LOWEST, |m, &x| m.max_nan(x));
+        let total: f64 = xs.iter().map(|&x| libm::exp(x - most)).sum();
+        out.iter_mut().zip(xs).for_each(|(y, &x)| *y = (x - most) - libm::log(total));
     }
 }
 

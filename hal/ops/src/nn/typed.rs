@@ -388,21 +388,21 @@ pub(crate) fn requantize_sums(
     Tensor::from_ints(dtype, shape, &ints)
 }
 
-fn narrow(r: &Requant, acc: i32) -> Result<i32> {
+pub(crate) fn narrow(r: &Requant, acc: i32) -> Result<i32> {
     if let (RequantMode::Q31Double, Multiplier::Q31(q)) = (r.mode, r.multiplier) {
         q.check_left_shift(acc.into(), acc.into()).map_err(overflow)?;
     }
     Ok(r.apply(acc))
 }
 
-fn wide(r: &Requant, acc: i64) -> Result<i32> {
+pub(crate) fn wide(r: &Requant, acc: i64) -> Result<i32> {
     if let Multiplier::Q31(q) = r.multiplier {
         q.check_i64(acc, acc).map_err(overflow)?;
     }
     Ok(r.apply_i64(acc))
 }
 
-fn model(e: RefmathError) -> Error {
+pub(crate) fn model(e: RefmathError) -> Error {
     Error::invalid(e.to_string())
 }
 

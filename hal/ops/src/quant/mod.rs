@@ -5,8 +5,36 @@ use ottava_hal::{QuantParams, Scheme};
 
 pub mod lut;
 
+mod bridge;
+mod integer_product;
+mod linear;
+pub(crate) mod params;
+mod qlinear_product;
+mod typed_form;
+
 /// One line per operator.
-pub static TABLE: &[&dyn Op] = &[];
+pub static TABLE: &[&dyn Op] = &[
+    &bridge::DEQUANTIZE,
+    &bridge::LUT,
+    &bridge::QUANTIZE,
+    &bridge::REQUANTIZE,
+    &integer_product::ConvInteger,
+    &integer_product::MatMulInteger,
+    &linear::DequantizeLinear,
+    &linear::DynamicQuantizeLinear,
+    &linear::QuantizeLinear,
+    &qlinear_product::CONV,
+    &qlinear_product::GEMM,
+    &qlinear_product::MATMUL,
+];
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn every_operator_computes_its_cases() {
+        crate::elementwise::sample::check_table(super::TABLE);
+    }
+}
 
 /// Maps a flat row-major element index to the index of its scale.
 pub struct ChannelIndex {

@@ -1,11 +1,12 @@
 //! The configuration file as it is written. Unknown keys are errors; see the parent module for the meaning.
 
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use std::collections::BTreeMap;
 
 #[derive(Deserialize)]
 #[serde(rename = "Ottava", deny_unknown_fields, default)]
 pub(super) struct Wire {
+    #[serde(deserialize_with = "present")]
     pub drivers: Option<Vec<Driver>>,
     pub devices: Vec<Device>,
     pub placement: Placement,
@@ -41,6 +42,11 @@ impl Default for Wire {
     }
 }
 
+/// A key that may be absent, and is written without `Some` where it is there.
+fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(d: D) -> Result<Option<T>, D::Error> {
+    T::deserialize(d).map(Some)
+}
+
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) enum Driver {
@@ -50,7 +56,7 @@ pub(super) enum Driver {
         #[serde(default)]
         #[allow(dead_code)] // Read so that a complete entry is accepted by the parser and then refused by name.
         sha256: Option<String>,
-        #[serde(default)]
+        #[serde(default, deserialize_with = "present")]
         #[allow(dead_code)] // As above.
         isolation: Option<Isolation>,
     },

@@ -106,7 +106,7 @@ mod tests {
     fn a_float_input_takes_two_f32_operations() {
         let x = Tensor::from_slice(&[3], &[-128i8, 0, 100]).unwrap();
         let y = convert(&x, DataType::F32, "0.58470291,-48.53034153".parse().unwrap()).unwrap();
-        let (s, o) = (0.58470291f32, -48.53034153f32);
+        let (s, o): (f32, f32) = ("0.58470291".parse().unwrap(), "-48.53034153".parse().unwrap());
         assert_eq!(y.as_slice::<f32>().unwrap(), [-128.0 * s + o, o, 100.0 * s + o]);
     }
 

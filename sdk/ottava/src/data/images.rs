@@ -1,48 +1,11 @@
 //! A folder of images into one array, by the recipe's `preprocess` block: crop, resize, colour order, layout. The block's
 //! scale and offset are the affine map of the data.
 
-use super::feed::Affine;
 use crate::error::{Error, Result, codes};
 use image::{DynamicImage, ImageReader, Limits, imageops::FilterType};
 use ottava_hal::Tensor;
+use ottava_quantize::recipe::{Color, ImageLayout, Preprocess};
 use std::path::{Path, PathBuf};
-
-/// Order of the colour channels that the network was trained on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Color {
-    /// Red, green, blue.
-    #[default]
-    Rgb,
-    /// Blue, green, red.
-    Bgr,
-    /// One channel: luma.
-    Gray,
-}
-
-/// Order of the dimensions of an image batch.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum ImageLayout {
-    /// Channels last.
-    #[default]
-    Nhwc,
-    /// Channels first.
-    Nchw,
-}
-
-/// How an image becomes an input.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Preprocess {
-    /// Height and width after resizing (triangle filter).
-    pub resize: (u32, u32),
-    /// The share of the shorter side that a central square crop keeps, before resizing; `None` keeps the whole image.
-    pub crop: Option<f32>,
-    /// Channel order.
-    pub color: Color,
-    /// Dimension order.
-    pub layout: ImageLayout,
-    /// Map from 0..255 to the input.
-    pub affine: Affine,
-}
 
 /// Width and height of the largest image that is decoded.
 const MAX_SIDE: u32 = 1 << 14;
@@ -79,9 +42,9 @@ fn decode(path: &Path) -> Result<DynamicImage> {
     reader.decode().map_err(|e| bad(&e))
 }
 
-fn central_crop(image: &DynamicImage, share: f32) -> DynamicImage {
+fn central_crop(image: &DynamicImage, share: f64) -> DynamicImage {
     let (w, h) = (image.width(), image.height());
-    let side = ((w.min(h) as f32 * share).round() as u32).clamp(1, w.min(h));
+    let side = ((f64::from(w.min(h)) * share).round() as u32).clamp(1, w.min(h));
     image.crop_imm((w - side) / 2, (h - side) / 2, side, side)
 }
 
@@ -150,8 +113,8 @@ mod tests {
         dir
     }
 
-    fn preprocess(color: Color, layout: ImageLayout, crop: Option<f32>) -> Preprocess {
-        Preprocess { resize: (2, 4), crop, color, layout, affine: Affine::default() }
+    fn preprocess(color: Color, layout: ImageLayout, crop: Option<f64>) -> Preprocess {
+        Preprocess { resize: (2, 4), crop, color, layout, scale: 1.0, offset: 0.0 }
     }
 
     #[test]

@@ -11,11 +11,12 @@ mod npz;
 mod rows;
 
 pub use feed::{Affine, convert};
-pub use images::{Color, ImageLayout, Preprocess, read_folder};
+pub use images::read_folder;
 pub use rows::{Feed, FeedInput};
 
 use crate::error::{Error, Result, codes};
 use ottava_hal::Tensor;
+use ottava_quantize::recipe::Preprocess;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -47,8 +48,9 @@ impl Data {
                     .in_file(path)
                     .help("give a recipe with a `preprocess` block: `--recipe R.ron`")
             })?;
+            let affine = Affine { scale: p.scale as f32, offset: p.offset as f32 };
             let arrays = BTreeMap::from([(ANY.to_owned(), read_folder(path, p)?)]);
-            return Ok(Self { origin: path.to_path_buf(), arrays, labels: None, affine: Some(p.affine) });
+            return Ok(Self { origin: path.to_path_buf(), arrays, labels: None, affine: Some(affine) });
         }
         match path.extension().and_then(|e| e.to_str()) {
             Some("npz") => Ok(Self::from_arrays(path, npz::read_file(path)?)),

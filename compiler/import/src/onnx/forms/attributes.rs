@@ -135,3 +135,78 @@ pub(super) fn quantize_linear(cx: &mut Cx, mut node: RawNode) -> Result<(), Refu
     }
     cx.emit(node, BASE_OPSET)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::Sample;
+    use super::*;
+
+    fn ints(values: &[i64]) -> Attr {
+        Attr::Ints(values.to_vec())
+    }
+
+    #[test]
+    fn axes_become_an_input() {
+        let old = |op, version| Sample::new(op, version).inputs("x").outputs("y").attr("axes", ints(&[0, -1]));
+        old("Squeeze", 11).gives(&["Squeeze@13 x n/axes -> y", "n/axes = s64[2] [0, -1]"]);
+        old("Unsqueeze", 7).gives(&["Unsqueeze@13 x n/axes -> y", "n/axes = s64[2] [0, -1]"]);
+        old("ReduceMean", 13).gives(&["ReduceMean@18 x n/axes -> y", "n/axes = s64[2] [0, -1]"]);
+        old("ReduceSum", 11).gives(&["ReduceSum@13 x n/axes -> y", "n/axes = s64[2] [0, -1]"]);
+        Sample::new("ReduceMax", 11).inputs("x").outputs("y").gives(&["ReduceMax@13 x -> y"]);
+        Sample::new("Squeeze", 13).inputs("x a").outputs("y").gives(&["Squeeze@13 x a -> y"]);
+    }
+
+    #[test]
+    fn an_attribute_of_an_older_form_is_refused_in_a_newer_set() {
+        let node = Sample::new("Squeeze", 13).inputs("x").outputs("y").attr("axes", ints(&[0]));
+        node.is_refused("Squeeze (operator set 13): attribute `axes` is not known");
+    }
+
+    #[test]
+    fn slices_and_pads_become_inputs() {
+        let slice =
+            Sample::new("Slice", 7).inputs("x").outputs("y").attr("starts", ints(&[1])).attr("ends", ints(&[9]));
+        slice.gives(&["Slice@13 x n/starts n/ends -> y", "n/starts = s64[1] [1]", "n/ends = s64[1] [9]"]);
+        let pad = Sample::new("Pad", 7).inputs("x").outputs("y").attr("pads", ints(&[0, 1]));
+        let pad = pad.attr("value", Attr::Float(2.0)).text("mode", "constant");
+        pad.gives(&["Pad@13 x n/pads n/value -> y mode=constant", "n/pads = s64[2] [0, 1]", "n/value = f32[] [2.0]"]);
+        Sample::new("Pad", 19).inputs("x p").outputs("y").text("mode", "wrap").gives(&["Pad@19 x p -> y mode=wrap"]);
+    }
+
+    #[test]
+    fn clip_bounds_have_the_type_of_the_data() {
+        let half = Tensor::from_f32s(ottava_hal::DataType::F16, &[], &[1.0]).expect("a scalar");
+        let clip = Sample::new("Clip", 7).constant("x", half).inputs("x").outputs("y").attr("max", Attr::Float(6.0));
+        clip.gives(&["Clip@13 x - n/max -> y", "n/max = f16[] [6.0]"]);
+    }
+
+    #[test]
+    fn counts_become_inputs_or_attributes() {
+        let top = Sample::new("TopK", 7).inputs("x").outputs("v i").attr("k", Attr::Int(3));
+        top.gives(&["TopK@13 x n/k -> v i", "n/k = s64[1] [3]"]);
+        Sample::new("TopK", 7).inputs("x").outputs("v i").is_refused("attribute `k` is missing");
+        let split = |version| Sample::new("Split", version).inputs("x").outputs("a b c").attr("axis", Attr::Int(1));
+        split(13).gives(&["Split@18 x -> a b c axis=1 num_outputs=3"]);
+        let sizes = split(11).attr("split", ints(&[1, 2, 3]));
+        sizes.gives(&["Split@13 x n/split -> a b c axis=1", "n/split = s64[3] [1, 2, 3]"]);
+    }
+
+    #[test]
+    fn a_wrong_kind_is_refused() {
+        let node = Sample::new("Squeeze", 11).inputs("x").outputs("y").attr("axes", Attr::Float(0.0));
+        node.is_refused("attribute `axes` is of kind float");
+        let node = Sample::new("Concat", 13).inputs("x").outputs("y").text("axis", "0");
+        node.is_refused("attribute `axis` is of kind string");
+        Sample::new("Concat", 13).inputs("x").outputs("y").is_refused("attribute `axis` is missing");
+        Sample::new("Relu", 13).inputs("x z").outputs("y").is_refused("2 inputs; expected 1 to 1");
+        Sample::new("Gelu", 13).inputs("x").outputs("y").is_refused("came with operator set 20");
+    }
+
+    #[test]
+    fn float8_leftovers_are_dropped() {
+        let cast = Sample::new("Cast", 19).inputs("x").outputs("y").attr("to", Attr::Int(1));
+        cast.attr("saturate", Attr::Int(1)).gives(&["Cast@13 x -> y to=1"]);
+        let quantize = Sample::new("QuantizeLinear", 10).inputs("x s z").outputs("y").attr("axis", Attr::Int(1));
+        quantize.gives(&["QuantizeLinear@13 x s z -> y"]);
+    }
+}

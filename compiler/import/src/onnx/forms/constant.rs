@@ -25,3 +25,31 @@ pub(super) fn constant(cx: &mut Cx, node: RawNode) -> Result<(), Refusal> {
     cx.add_constant(name.clone(), data);
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::Sample;
+    use super::*;
+
+    fn constant(name: &str, value: Attr) -> Sample {
+        Sample::new("Constant", 13).outputs("c").attr(name, value)
+    }
+
+    #[test]
+    fn every_form_becomes_a_constant() {
+        constant("value", Attr::Tensor(Tensor::scalar(2u8))).gives(&["c = u8[] [2]"]);
+        constant("value_int", Attr::Int(-3)).gives(&["c = s64[] [-3]"]);
+        constant("value_ints", Attr::Ints(vec![1, 2])).gives(&["c = s64[2] [1, 2]"]);
+        constant("value_float", Attr::Float(0.5)).gives(&["c = f32[] [0.5]"]);
+        constant("value_floats", Attr::Floats(vec![])).gives(&["c = f32[0] []"]);
+    }
+
+    #[test]
+    fn other_forms_are_refused() {
+        constant("value_string", Attr::Str("a".into())).is_refused("a constant of text");
+        constant("value", Attr::Int(1)).is_refused("attribute `value` of kind int");
+        constant("value_int", Attr::Int(1)).attr("value", Attr::Int(1)).is_refused("2 attributes");
+        Sample::new("Constant", 13).outputs("c").is_refused("0 attributes");
+        Sample::new("Constant", 13).attr("value_int", Attr::Int(1)).is_refused("no output");
+    }
+}

@@ -166,3 +166,72 @@ fn finish(mut chain: Chain, [product, scale]: [Option<String>; 2], bias: usize) 
     let scaled = chain.step("scaled", "Mul", vec![product, scale])?;
     chain.last("Add", vec![scaled, Some(bias)], &[])
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::Sample;
+    use ottava_hal::{Attr, Tensor};
+
+    #[test]
+    fn microsoft_quantization_is_the_standard_one() {
+        let node =
+            Sample::new("com.microsoft::DequantizeLinear", 1).inputs("x s z").outputs("y").attr("axis", Attr::Int(0));
+        node.gives(&["DequantizeLinear@13 x s z -> y axis=0"]);
+    }
+
+    #[test]
+    fn gelus_are_written_out() {
+        Sample::new("com.microsoft::Gelu", 1).inputs("x").outputs("y").gives(&["Gelu@20 x -> y"]);
+        Sample::new("com.microsoft::FastGelu", 1)
+            .inputs("x b")
+            .outputs("y")
+            .gives(&["Add@13 x b -> n/bias", "Gelu@20 n/bias -> y approximate=tanh"]);
+    }
+
+    #[test]
+    fn skip_layer_normalization_is_two_sums_and_a_norm() {
+        let node = Sample::new("com.microsoft::SkipLayerNormalization", 1).inputs("x s g b c").outputs("y - - sum");
+        node.attr("epsilon", Attr::Float(0.5)).gives(&[
+            "Add@13 x s -> n/skip",
+            "Add@13 n/skip c -> n/bias",
+            "Identity@13 n/bias -> sum",
+            "LayerNormalization@17 n/bias g b -> y axis=-1 epsilon=0.5",
+        ]);
+        let node = Sample::new("com.microsoft::SkipLayerNormalization", 1).inputs("x s g").outputs("y mean");
+        node.is_refused("mean, inverse deviation");
+    }
+
+    #[test]
+    fn fused_matmul_needs_constant_matrices_to_transpose() {
+        let node = || Sample::new("com.microsoft::FusedMatMul", 1).inputs("a b").outputs("y");
+        node().gives(&["MatMul@13 a b -> y"]);
+        node().attr("transB", Attr::Int(1)).is_refused("operand 1 is transposed");
+        let b = Tensor::from_slice(&[1, 2], &[1.0f32, 2.0]).expect("a matrix");
+        node().constant("b", b).attr("transB", Attr::Int(1)).attr("alpha", Attr::Float(0.5)).gives(&[
+            "Transpose@13 b -> n/transpose1",
+            "MatMul@13 a n/transpose1 -> n/product",
+            "Mul@13 n/product n/alpha -> y",
+            "n/alpha = f32[] [0.5]",
+        ]);
+    }
+
+    #[test]
+    fn integer_products_are_written_out() {
+        let node = Sample::new("com.microsoft::DynamicQuantizeMatMul", 1).inputs("a b bs bz bias").outputs("y");
+        node.gives(&[
+            "DynamicQuantizeLinear@13 a -> n/a n/a_scale n/a_zero_point",
+            "MatMulInteger@13 n/a b n/a_zero_point bz -> n/integers",
+            "Cast@13 n/integers -> n/product to=1",
+            "Mul@13 n/a_scale bs -> n/scale",
+            "Mul@13 n/product n/scale -> n/scaled",
+            "Add@13 n/scaled bias -> y",
+        ]);
+        let node = Sample::new("com.microsoft::MatMulIntegerToFloat", 1).inputs("a b as bs").outputs("y");
+        node.gives(&[
+            "MatMulInteger@13 a b -> n/integers",
+            "Cast@13 n/integers -> n/product to=1",
+            "Mul@13 as bs -> n/scale",
+            "Mul@13 n/product n/scale -> y",
+        ]);
+    }
+}

@@ -9,6 +9,8 @@ mod fused;
 mod nn;
 mod resize;
 pub(crate) mod table;
+#[cfg(test)]
+mod testing;
 
 use super::names::Names;
 use super::raw::{Problem, RawNode, Refusal};

@@ -74,3 +74,47 @@ pub(super) fn group_normalization(cx: &mut Cx, node: RawNode) -> Result<(), Refu
     }
     cx.emit(node, 21)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::Sample;
+    use super::*;
+
+    #[test]
+    fn batch_norm_loses_what_only_training_needs() {
+        let node = |version| Sample::new("BatchNormalization", version).inputs("x s b m v").outputs("y");
+        let node7 =
+            node(7).attr("momentum", Attr::Float(0.9)).attr("spatial", Attr::Int(1)).attr("epsilon", Attr::Float(0.5));
+        node7.gives(&["BatchNormalization@13 x s b m v -> y epsilon=0.5"]);
+        node(7).attr("spatial", Attr::Int(0)).is_refused("spatial = 0");
+        node(14).attr("training_mode", Attr::Int(1)).is_refused("training mode");
+        node(9).outputs("y m2 v2").is_refused("outputs of training");
+    }
+
+    #[test]
+    fn dropout_is_a_copy_and_its_mask_is_true() {
+        let node = Sample::new("Dropout", 7).inputs("x").outputs("y").attr("ratio", Attr::Float(0.5));
+        node.gives(&["Identity@13 x -> y"]);
+        let mask = Sample::new("Dropout", 12).inputs("x r").outputs("y m");
+        mask.gives(&[
+            "Shape@13 x -> n/shape",
+            "ConstantOfShape@13 n/shape -> m value=bool[1] [1]",
+            "Identity@13 x -> y",
+        ]);
+        Sample::new("Dropout", 12).inputs("x - t").outputs("y").is_refused("training mode");
+        let off = Tensor::from_bools(&[], &[false]).expect("a scalar");
+        Sample::new("Dropout", 13).constant("t", off).inputs("x - t").outputs("y").gives(&["Identity@13 x -> y"]);
+    }
+
+    #[test]
+    fn softmax_keeps_its_old_meaning_by_version() {
+        Sample::new("Softmax", 11).inputs("x").outputs("y").gives(&["Softmax@11 x -> y axis=1"]);
+        Sample::new("LogSoftmax", 7)
+            .inputs("x")
+            .outputs("y")
+            .attr("axis", Attr::Int(2))
+            .gives(&["LogSoftmax@11 x -> y axis=2"]);
+        Sample::new("Softmax", 13).inputs("x").outputs("y").gives(&["Softmax@13 x -> y"]);
+        Sample::new("GroupNormalization", 18).inputs("x s b").outputs("y").is_refused("operator set 21");
+    }
+}

@@ -77,3 +77,42 @@ pub(super) fn roi_align(cx: &mut Cx, mut node: RawNode) -> Result<(), Refusal> {
     }
     cx.emit(node, 16)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::Sample;
+    use super::*;
+
+    fn floats(values: &[f32]) -> Tensor {
+        Tensor::from_slice(&[values.len()], values).expect("a list")
+    }
+
+    #[test]
+    fn upsample_is_resize_with_asymmetric_coordinates() {
+        let node = Sample::new("Upsample", 7).inputs("x").outputs("y").attr("scales", Attr::Floats(vec![1.0, 2.0]));
+        node.text("mode", "linear").gives(&[
+            "Resize@13 x - n/scales -> y coordinate_transformation_mode=asymmetric mode=linear nearest_mode=floor",
+            "n/scales = f32[2] [1.0, 2.0]",
+        ]);
+        Sample::new("Upsample", 9)
+            .inputs("x s")
+            .outputs("y")
+            .gives(&["Resize@13 x - s -> y coordinate_transformation_mode=asymmetric mode=nearest nearest_mode=floor"]);
+    }
+
+    #[test]
+    fn resize_10_rounds_up_where_it_shrinks() {
+        let node = Sample::new("Resize", 10).constant("s", floats(&[1.0, 0.5])).inputs("x s").outputs("y");
+        node.gives(&["Resize@13 x - s -> y coordinate_transformation_mode=asymmetric mode=nearest nearest_mode=ceil"]);
+    }
+
+    #[test]
+    fn empty_operands_of_resize_are_absent() {
+        let node = || Sample::new("Resize", 11).constant("e", floats(&[])).inputs("x e e sizes").outputs("y");
+        node().gives(&["Resize@13 x - - sizes -> y"]);
+        let crop = Sample::new("Resize", 13).inputs("x roi s").outputs("y");
+        crop.text("coordinate_transformation_mode", "tf_crop_and_resize")
+            .gives(&["Resize@13 x roi s -> y coordinate_transformation_mode=tf_crop_and_resize"]);
+        Sample::new("Resize", 13).inputs("x roi s").outputs("y").gives(&["Resize@13 x - s -> y"]);
+    }
+}

@@ -1,10 +1,10 @@
 //! Packed filters of an integer convolution: dense panels per group, or depthwise blocks of sixteen channels.
 
-use super::shape::{ConvShape, Geometry};
+use super::shape::ConvShape;
 use super::weights::Weights;
-use crate::depthwise::{DepthwiseB, Tap};
+use crate::depthwise::{DepthwiseB, DepthwisePanel};
 use crate::error::Result;
-use crate::gemm::{COLS, GROUP, Group, NO_K, PackedB, pack};
+use crate::gemm::{COLS, GROUP, Group, NO_K, PackedB, Packing, Panel, pack};
 use crate::isa::Isa;
 use crate::tile::{Rows, Tile};
 
@@ -29,29 +29,24 @@ pub(crate) enum Filter {
 
 impl Filter {
     /// Packs for activations whose image rows are `line` bytes apart and pixels `pixel` bytes apart.
-    pub(crate) fn new(s: &ConvShape, w: &Weights<'_>, line: usize, pixel: usize) -> Result<Self> {
+    pub(crate) fn new(s: &ConvShape, w: &Weights<'_>, [line, pixel]: [usize; 2], packing: Packing) -> Result<Self> {
         if s.is_depthwise() {
             return Self::depthwise(s, w, line, pixel);
         }
         let (n_in, n_out) = (s.in_c / s.groups, s.out_c / s.groups);
         let k_groups = k_groups(s, line, pixel);
-        let weight = |k: usize, co: usize| {
-            let (tap, ci) = (k / n_in, k % n_in);
-            w.get(s, [tap / s.kernel[1], tap % s.kernel[1]], ci, co)
-        };
-        let group = |g: usize| pack(&k_groups, n_out, &|k, c| weight(k, g * n_out + c));
+        let index = w.layout.index(s);
+        let weight = |k, co| w.get(index.of(k, co), co);
+        let group = |g: usize| pack(&k_groups, n_out, packing, &|k, c| weight(k, g * n_out + c));
         let groups = (0..s.groups).map(group).collect::<Result<_>>()?;
         Ok(Self::Dense { groups, n_per_group: n_out, in_per_group: n_in })
     }
 
     fn depthwise(s: &ConvShape, w: &Weights<'_>, line: usize, pixel: usize) -> Result<Self> {
-        let tap = |t: usize| {
-            let yx = [t / s.kernel[1], t % s.kernel[1]];
-            (yx, Tap { offset: yx[0] * s.dilation[0] * line + yx[1] * s.dilation[1] * pixel })
-        };
-        let taps: Vec<_> = (0..s.kernel[0] * s.kernel[1]).map(tap).collect();
-        let offsets: Vec<Tap> = taps.iter().map(|(_, t)| *t).collect();
-        let packed = DepthwiseB::pack(&offsets, s.in_c, &|t, c| w.get(s, taps[t].0, 0, c))?;
+        let (kw, index) = (s.kernel[1], w.layout.index(s));
+        let offset = |t: usize| t / kw * s.dilation[0] * line + t % kw * s.dilation[1] * pixel;
+        let offsets: Vec<usize> = (0..s.kernel[0] * kw).map(offset).collect();
+        let packed = DepthwiseB::pack(&offsets, s.in_c, &|t, c| w.get(index.of(t, c), c))?;
         Ok(Self::Depthwise { packed, channels: s.in_c })
     }
 
@@ -89,14 +84,14 @@ impl Filter {
         }
     }
 
-    /// Accumulators of a tile of one panel; `rows` include the panel's offset.
-    pub(crate) fn product(&self, isa: Isa, panel: usize, a: &[u8], rows: &Rows, tile: &mut Tile) {
+    /// The packed weights of panel `panel`.
+    pub(crate) fn panel(&self, panel: usize) -> FilterPanel<'_> {
         match self {
             Self::Dense { groups, n_per_group, .. } => {
                 let per_group = n_per_group.div_ceil(COLS);
-                isa.gemm_u8(a, rows, &groups[panel / per_group].panel(panel % per_group), tile);
+                FilterPanel::Dense(groups[panel / per_group].panel(panel % per_group))
             }
-            Self::Depthwise { packed, .. } => isa.depthwise_u8(a, rows, &packed.block(panel), tile),
+            Self::Depthwise { packed, .. } => FilterPanel::Depthwise(packed.block(panel)),
         }
     }
 
@@ -105,6 +100,25 @@ impl Filter {
         match self {
             Self::Dense { groups, .. } => groups.iter().map(PackedB::bytes).sum(),
             Self::Depthwise { packed, .. } => packed.bytes(),
+        }
+    }
+}
+
+/// One panel of a [`Filter`].
+pub(crate) enum FilterPanel<'a> {
+    /// Sixteen columns of a packed matrix.
+    Dense(Panel<'a>),
+    /// Sixteen channels of a depthwise filter.
+    Depthwise(DepthwisePanel<'a>),
+}
+
+impl FilterPanel<'_> {
+    /// Accumulators of a tile; `rows` include the panel's offset.
+    #[inline]
+    pub(crate) fn product(&self, isa: Isa, a: &[u8], rows: &Rows, tile: &mut Tile) {
+        match self {
+            Self::Dense(panel) => isa.gemm_u8(a, rows, panel, tile),
+            Self::Depthwise(panel) => isa.depthwise_u8(a, rows, panel, tile),
         }
     }
 }
@@ -126,16 +140,4 @@ fn k_groups(s: &ConvShape, line: usize, pixel: usize) -> Vec<Group> {
         }
     }
     out
-}
-
-/// Sum of each output channel's weights: the coefficient of the input zero point.
-pub(crate) fn channel_sums(s: &ConvShape, g: &Geometry, w: &Weights<'_>) -> Vec<i32> {
-    let (n_in, kw) = (s.in_c / s.groups, s.kernel[1]);
-    let sum = |co: usize| {
-        (0..g.k).fold(0i32, |sum, k| {
-            let (tap, ci) = (k / n_in, k % n_in);
-            sum.wrapping_add(i32::from(w.get(s, [tap / kw, tap % kw], ci, co)))
-        })
-    };
-    (0..s.out_c).map(sum).collect()
 }

@@ -65,11 +65,8 @@ impl ConvF32 {
         let geometry = shape.geometry()?;
         check_len("the weights", weights.len(), geometry.n_weights)?;
         bias.map_or(Ok(()), |b| check_len("the bias", b.len(), shape.out_c))?;
-        let (n_in, n_out, kw) = (shape.in_c / shape.groups, shape.out_c / shape.groups, shape.kernel[1]);
-        let weight = |k: usize, co: usize| {
-            let (tap, ci) = (k / n_in, k % n_in);
-            weights[layout.index(&shape, [tap / kw, tap % kw], ci, co)]
-        };
+        let (n_out, index) = (shape.out_c / shape.groups, layout.index(&shape));
+        let weight = |k, co| weights[index.of(k, co)];
         let filter = if shape.is_depthwise() {
             Filter::Depthwise(DepthwiseF32::pack(geometry.k, shape.in_c, &weight))
         } else {

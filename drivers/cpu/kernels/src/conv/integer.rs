@@ -4,7 +4,7 @@
 //! value is exact whenever the true one fits. Padding is a frame of `zx` around a copy of the image; where no tap leaves the image
 //! nothing is copied.
 
-use super::filter::{Filter, channel_sums};
+use super::filter::Filter;
 use super::pad::Frame;
 use super::pixels::{Pixels, block_pixels};
 use super::shape::{ConvShape, Geometry};
@@ -13,7 +13,7 @@ use crate::epilogue::{Epilogue, Kind, OutMut, Prepared};
 use crate::error::{KernelError, Result, check_len, product};
 use crate::exec::Exec;
 use crate::finish::{Finish, Out, Place};
-use crate::gemm::COLS;
+use crate::gemm::{COLS, Packing};
 use crate::shared_out::SharedOut;
 use crate::tile::{ROWS, Tile};
 
@@ -52,9 +52,25 @@ impl ConvU8 {
         bias: Option<&[i32]>,
         epilogue: Epilogue,
     ) -> Result<Self> {
+        Self::with_packing(shape, weights, x_zero_point, bias, epilogue, Packing::Search)
+    }
+
+    /// As [`ConvU8::new`], with a choice of how much work packing may do. A matrix product of two activations packs its right side at
+    /// run time with [`Packing::Quick`].
+    ///
+    /// # Errors
+    /// As [`ConvU8::new`].
+    pub fn with_packing(
+        shape: ConvShape,
+        weights: &Weights<'_>,
+        x_zero_point: u8,
+        bias: Option<&[i32]>,
+        epilogue: Epilogue,
+        packing: Packing,
+    ) -> Result<Self> {
         let geometry = shape.geometry()?;
         weights.check(&shape, &geometry)?;
-        let mut folded = channel_sums(&shape, &geometry, weights);
+        let mut folded = weights.channel_sums(&shape, &geometry);
         for sum in &mut folded {
             *sum = sum.wrapping_mul(-i32::from(x_zero_point));
         }
@@ -63,7 +79,7 @@ impl ConvU8 {
             folded.iter_mut().zip(bias).for_each(|(f, b)| *f = f.wrapping_add(*b));
         }
         let epilogue = Prepared::new(epilogue, &folded)?;
-        let (route, filter, scratch) = plan_route(&shape, &geometry, weights)?;
+        let (route, filter, scratch) = plan_route(&shape, &geometry, weights, packing)?;
         Ok(Self { shape, geometry, x_zero_point, filter, epilogue, route, scratch })
     }
 
@@ -153,11 +169,11 @@ impl ConvU8 {
 }
 
 /// Chooses the route, packs for its strides and sizes the scratch.
-fn plan_route(s: &ConvShape, g: &Geometry, w: &Weights<'_>) -> Result<(Route, Filter, usize)> {
+fn plan_route(s: &ConvShape, g: &Geometry, w: &Weights<'_>, packing: Packing) -> Result<(Route, Filter, usize)> {
     let line = product("an image row", &[s.in_w, s.in_c])?;
     let whole_blocks = !s.is_depthwise() || s.in_c.is_multiple_of(COLS);
     if s.is_pointwise() && whole_blocks {
-        let filter = Filter::new(s, w, line, s.in_c)?;
+        let filter = Filter::new(s, w, [line, s.in_c], packing)?;
         let tail = filter.reach().saturating_sub(s.in_c).div_ceil(s.in_c);
         let scratch = tail * s.in_c + filter.reach();
         return Ok((Route::Matrix { tail }, filter, scratch));
@@ -166,7 +182,7 @@ fn plan_route(s: &ConvShape, g: &Geometry, w: &Weights<'_>) -> Result<(Route, Fi
     let (h, wide) = (extent(g.out_h, 0), extent(g.out_w, 1));
     let inside = s.pads[0] == 0 && s.pads[1] == 0 && h <= s.in_h && wide <= s.in_w;
     if inside && whole_blocks {
-        let filter = Filter::new(s, w, line, s.in_c)?;
+        let filter = Filter::new(s, w, [line, s.in_c], packing)?;
         if last_pixel(s, g, line, s.in_c) + filter.reach() <= g.image {
             return Ok((Route::Image, filter, 0));
         }
@@ -174,7 +190,7 @@ fn plan_route(s: &ConvShape, g: &Geometry, w: &Weights<'_>) -> Result<(Route, Fi
     let c = if whole_blocks { s.in_c } else { s.in_c.next_multiple_of(COLS) };
     let frame = Frame { in_h: s.in_h, in_w: s.in_w, in_c: s.in_c, top: s.pads[0], left: s.pads[1], h, w: wide, c };
     let len = frame.len()?;
-    let filter = Filter::new(s, w, wide * c, c)?;
+    let filter = Filter::new(s, w, [wide * c, c], packing)?;
     let scratch = len.max(last_pixel(s, g, wide * c, c) + filter.reach());
     Ok((Route::Framed(frame), filter, scratch))
 }
@@ -240,11 +256,11 @@ impl Job<'_> {
 
     fn panel(&self, pixels: &Pixels<'_>, range: core::ops::Range<usize>, panel: usize) {
         let (plan, isa, stride) = (self.plan, self.exec.isa, self.plan.shape.out_c);
-        let at = plan.filter.place(panel);
-        let mut tile = Tile::ZERO;
+        let (at, weights) = (plan.filter.place(panel), plan.filter.panel(panel));
+        let (mut tile, mut cursor) = (Tile::ZERO, pixels.cursor(range.start));
         for i in range.clone().step_by(ROWS) {
             let n = (range.end - i).min(ROWS);
-            plan.filter.product(isa, panel, pixels.a, &pixels.rows(i, n, at.offset), &mut tile);
+            weights.product(isa, pixels.a, &pixels.rows(&mut cursor, n, at.offset), &mut tile);
             let first = (pixels.first_out + i) * stride + at.channel;
             let place = Place { at: first, stride, rows: n, cols: at.cols, channel: at.channel };
             isa.run(Finish { epilogue: &plan.epilogue, tile: &tile, place, residual: self.residual, out: self.out });

@@ -29,19 +29,24 @@ pub(crate) struct Pixels<'a> {
 }
 
 impl Pixels<'_> {
-    /// Activation rows of the tile that begins at pixel `i`, each moved by `offset` bytes.
-    pub(crate) fn rows(&self, i: usize, n: usize, offset: usize) -> Rows {
-        let (mut y, mut x) = (i / self.wide, i % self.wide);
+    /// Row and column of pixel `i`.
+    pub(crate) fn cursor(&self, i: usize) -> [usize; 2] {
+        [i / self.wide, i % self.wide]
+    }
+
+    /// Activation rows of the tile of `n` pixels at the cursor, each moved by `offset` bytes; advances the cursor.
+    #[inline]
+    pub(crate) fn rows(&self, [y, x]: &mut [usize; 2], n: usize, offset: usize) -> Rows {
         let mut at = [0; ROWS];
-        for (r, at) in at.iter_mut().enumerate() {
-            *at = y * self.row_step + x * self.col_step + offset;
-            if r + 1 < n {
-                x += 1;
-                if x == self.wide {
-                    (y, x) = (y + 1, 0);
-                }
+        for row in &mut at[..n] {
+            *row = *y * self.row_step + *x * self.col_step + offset;
+            *x += 1;
+            if *x == self.wide {
+                (*y, *x) = (*y + 1, 0);
             }
         }
+        let last = at[n - 1];
+        at[n..].fill(last);
         Rows { at, n }
     }
 

@@ -20,14 +20,31 @@ impl WeightLayout {
     /// A matrix `[N][K]`.
     pub const NK: Self = Self::Ohwi;
 
-    /// Index of the weight at kernel row `y`, column `x`, input channel `ci` of the group, output channel `co`.
-    pub(crate) fn index(self, s: &ConvShape, [y, x]: [usize; 2], ci: usize, co: usize) -> usize {
+    /// Where each weight of an output channel lies, in k order.
+    pub(crate) fn index(self, s: &ConvShape) -> WeightIndex {
         let ([kh, kw], n_in) = (s.kernel, s.in_c / s.groups);
-        match self {
-            Self::Oihw => ((co * n_in + ci) * kh + y) * kw + x,
-            Self::Ohwi => ((co * kh + y) * kw + x) * n_in + ci,
-            Self::Hwio => ((y * kw + x) * n_in + ci) * s.out_c + co,
-        }
+        let at = |y: usize, x: usize, ci: usize| match self {
+            Self::Oihw => (ci * kh + y) * kw + x,
+            Self::Ohwi => (y * kw + x) * n_in + ci,
+            Self::Hwio => ((y * kw + x) * n_in + ci) * s.out_c,
+        };
+        let taps = (0..kh).flat_map(|y| (0..kw).map(move |x| (y, x)));
+        let at = taps.flat_map(|(y, x)| (0..n_in).map(move |ci| (y, x, ci))).map(|(y, x, ci)| at(y, x, ci)).collect();
+        let channel = if self == Self::Hwio { 1 } else { kh * kw * n_in };
+        WeightIndex { at, channel }
+    }
+}
+
+/// Index of a weight: k runs over (kernel row, kernel column, input channel of the group).
+pub(crate) struct WeightIndex {
+    at: Vec<usize>,
+    channel: usize,
+}
+
+impl WeightIndex {
+    /// Index of weight `k` of output channel `co`.
+    pub(crate) fn of(&self, k: usize, co: usize) -> usize {
+        self.at[k] + co * self.channel
     }
 }
 
@@ -67,18 +84,24 @@ impl Weights<'_> {
         }
     }
 
-    /// Weight minus zero point, -255..=255. Indices as in [`WeightLayout::index`]; `check` must have passed.
-    pub(crate) fn get(&self, s: &ConvShape, yx: [usize; 2], ci: usize, co: usize) -> i16 {
-        let at = self.layout.index(s, yx, ci, co);
+    /// Weight at `index` of output channel `co` minus its zero point, -255..=255; `check` must have passed.
+    pub(crate) fn get(&self, index: usize, co: usize) -> i16 {
         let zero = match self.zero_points {
             [] => 0,
             [one] => *one,
             many => many[co],
         };
         let value = match self.data {
-            WeightData::S8(w) => i32::from(w[at]),
-            WeightData::U8(w) => i32::from(w[at]),
+            WeightData::S8(w) => i32::from(w[index]),
+            WeightData::U8(w) => i32::from(w[index]),
         };
         (value - zero) as i16
+    }
+
+    /// Sum of each output channel's weights: the coefficient of the input zero point.
+    pub(crate) fn channel_sums(&self, s: &ConvShape, g: &Geometry) -> Vec<i32> {
+        let index = self.layout.index(s);
+        let sum = |co| (0..g.k).fold(0i32, |sum, k| sum.wrapping_add(i32::from(self.get(index.of(k, co), co))));
+        (0..s.out_c).map(sum).collect()
     }
 }

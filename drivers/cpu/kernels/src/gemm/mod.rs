@@ -17,4 +17,5 @@ mod pack;
 mod pairing;
 
 pub(crate) use format::{Block, COLS, FORMS, Form, GROUP, PackedB, Panel, control, pairing_bytes};
+pub use pack::Packing;
 pub(crate) use pack::{Group, NO_K, pack};

@@ -4,6 +4,15 @@ use super::format::{Block, COLS, FORMS, Form, GROUP, PAIRINGS, PackedB, PanelInd
 use super::pairing::{GroupWeights, Proof, Step};
 use crate::error::{KernelError, Result};
 
+/// How much work packing may do. The result of a product does not depend on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Packing {
+    /// Search for the fastest exact form of each group: for weights that are packed once.
+    Search,
+    /// Take the first exact form: for operands known only at run time.
+    Quick,
+}
+
 /// In [`Group::k`]: this lane multiplies whatever lies there by zero.
 pub(crate) const NO_K: usize = usize::MAX;
 
@@ -15,7 +24,12 @@ pub(crate) struct Group {
 }
 
 /// Packs `n` columns whose weights are `weight(k, column)`, zero point subtracted (-255..=255).
-pub(crate) fn pack(groups: &[Group], n: usize, weight: &dyn Fn(usize, usize) -> i16) -> Result<PackedB> {
+pub(crate) fn pack(
+    groups: &[Group],
+    n: usize,
+    packing: Packing,
+    weight: &dyn Fn(usize, usize) -> i16,
+) -> Result<PackedB> {
     let max_offset = groups.iter().map(|g| g.offset).max().unwrap_or(0);
     if u32::try_from(max_offset).is_err() || u32::try_from(groups.len()).is_err() {
         return Err(KernelError::Overflow { what: "the extent of an activation row in bytes" });
@@ -26,14 +40,14 @@ pub(crate) fn pack(groups: &[Group], n: usize, weight: &dyn Fn(usize, usize) -> 
             core::array::from_fn(|c| g.k.map(|k| if k == NO_K || first + c >= n { 0 } else { weight(k, first + c) }))
         };
         let weights: Vec<GroupWeights> = groups.iter().map(gather).collect();
-        push_panel(&mut packed, groups, &weights);
+        push_panel(&mut packed, groups, &weights, packing);
     }
     Ok(packed)
 }
 
-fn push_panel(packed: &mut PackedB, groups: &[Group], weights: &[GroupWeights]) {
+fn push_panel(packed: &mut PackedB, groups: &[Group], weights: &[GroupWeights], packing: Packing) {
     let proof = Proof::new(weights);
-    let runs = proof.assign();
+    let runs = proof.assign(packing == Packing::Search);
     let mut index = PanelIndex { block: packed.blocks.len(), offset: packed.offsets.len(), steps: [0; FORMS.len()] };
     for form in FORMS {
         let run = &runs[form as usize];

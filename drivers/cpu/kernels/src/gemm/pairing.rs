@@ -8,9 +8,9 @@ use super::format::{COLS, FORMS, Form, GROUP, PAIRINGS};
 /// Largest weight sum per lane: 255 * 128 fits s16, 255 * 129 does not.
 const LIMIT: u8 = 128;
 /// Of the partners that fit a group, how many are compared for the one that needs the fewest shuffles.
-const PARTNERS: usize = 64;
+const PARTNERS: usize = 16;
 /// How many candidates are looked at for one group; bounds packing time on weights where nothing fits.
-const CANDIDATES: usize = 512;
+const CANDIDATES: usize = 64;
 
 /// Per column: lane 0 positive, lane 0 negative, lane 1 positive, lane 1 negative; saturated at 255, which is above the limit.
 #[derive(Clone, Copy)]
@@ -90,11 +90,11 @@ impl Proof {
         })
     }
 
-    /// Assigns every group to one step of one run; deterministic.
-    pub(super) fn assign(&self) -> Runs {
+    /// Assigns every group to one step of one run; deterministic. `search` looks for groups that can be added in 16 bits.
+    pub(super) fn assign(&self, search: bool) -> Runs {
         let mut runs = Runs::default();
         let mut used = vec![false; self.hard.len()];
-        let mut order: Vec<usize> = (0..self.hard.len()).filter(|g| self.hard[*g] <= LIMIT).collect();
+        let mut order: Vec<usize> = (0..self.hard.len()).filter(|g| search && self.hard[*g] <= LIMIT).collect();
         order.sort_by_key(|g| core::cmp::Reverse(self.hard[*g]));
         for (at, &group) in order.iter().enumerate() {
             if used[group] {

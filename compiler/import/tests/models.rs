@@ -1,0 +1,177 @@
+//! Whole models through the public entry: what is read, and what is refused with which words.
+mod common;
+
+use common::*;
+use ottava_graph::{Attr, Phase};
+use ottava_hal::{DataType, Dim, Tensor};
+use ottava_import::onnx::ElemType;
+use ottava_import::onnx::proto::*;
+use ottava_import::{ImportError, ImportOptions, import_onnx, import_onnx_bytes};
+use prost::Message;
+
+#[test]
+fn an_old_network_comes_in_its_newest_form() {
+    let (graph, notes) = import(&old_network()).unwrap_or_else(|e| panic!("{e}"));
+    assert!(notes.is_empty(), "{notes:?}");
+    assert_eq!((graph.name.as_str(), graph.phase, graph.opsets[""]), ("old", Phase::Imported, 9));
+    assert_eq!(
+        lines(&graph),
+        [
+            "Conv_0: Conv(x, w, b) -> c",
+            "Clip_1: Clip(c, Clip_1/min, Clip_1/max) -> r",
+            "MaxPool_2: MaxPool(r) -> p",
+            "Reshape_4: Reshape(p, shape) -> f",
+            "Softmax_5: Softmax(f) -> y",
+        ]
+    );
+    // Weights that are listed as inputs are constants.
+    assert_eq!(graph.inputs.iter().map(|id| graph.name_of(*id)).collect::<Vec<_>>(), ["x"]);
+    let w = graph.find_value("w").and_then(|id| graph.constant(id)).expect("a constant");
+    assert_eq!(w.as_slice::<f32>().expect("floats")[17], 4.25);
+    let x = graph.ty(graph.inputs[0]);
+    assert_eq!((x.dtype, &x.shape.0[0]), (DataType::F32, &Dim::Sym("N".into())));
+    let shape = graph.find_value("shape").and_then(|id| graph.constant(id)).expect("a constant");
+    assert_eq!(shape.to_ints().expect("integers"), [0, 8]);
+}
+
+#[test]
+fn functions_are_written_out() {
+    let graph = graph(&function_network());
+    assert_eq!(
+        lines(&graph),
+        [
+            "first/Add_0: Add(x, x) -> first/t",
+            "first/LeakyRelu_1: LeakyRelu(first/t) -> h",
+            "second/Add_0: Add(h, h) -> second/t",
+            "second/LeakyRelu_1: LeakyRelu(second/t) -> y",
+        ]
+    );
+    assert_eq!(graph.nodes[3].attrs.get("alpha"), Some(&Attr::Float(0.25)));
+}
+
+#[test]
+fn nodes_in_any_order_are_sorted() {
+    let model = simple(13, vec![node("Relu", "b", "y"), node("Neg", "a", "b"), node("Abs", "x", "a")]);
+    assert_eq!(lines(&graph(&model)), ["Abs_2: Abs(x) -> a", "Neg_1: Neg(a) -> b", "Relu_0: Relu(b) -> y"]);
+}
+
+#[test]
+fn names_are_kept_and_made_unique() {
+    let model = simple(
+        13,
+        vec![
+            named("Relu_1", node("Abs", "x", "a")),
+            node("Relu", "a", "b"),
+            named("n", node("Neg", "b", "c")),
+            named("n", node("Neg", "c", "y")),
+        ],
+    );
+    let names: Vec<_> = graph(&model).nodes.into_iter().map(|n| n.name).collect();
+    assert_eq!(names, ["Relu_1", "Relu_1_1", "n", "n_1"]);
+}
+
+#[test]
+fn all_findings_are_listed_with_node_operator_and_set() {
+    let model = simple(
+        13,
+        vec![
+            named("a", node("Frobnicate", "x", "a")),
+            named("b", node("acme::Fancy", "a", "b")),
+            named("c", node("Loop", "b", "c")),
+            named("d", with(node("Relu", "c", "y"), int("beta", 1))),
+        ],
+    );
+    let Err(ImportError::Refused { diagnostics, .. }) = import(&model) else { panic!("refused") };
+    let found: Vec<_> = diagnostics.iter().map(|d| format!("{} {}", d.node, d.message)).collect();
+    let expect = |node: &str, part: &str| {
+        let hit = found.iter().any(|f| f.starts_with(&format!("{node} ")) && f.contains(part));
+        assert!(hit, "{node}: {part} is not in {found:#?}");
+    };
+    assert_eq!(found.len(), 4, "{found:#?}");
+    expect("a", "Frobnicate (operator set 13): operator Frobnicate is not known");
+    expect("b", "acme::Fancy (operator set 0): operators of domain `acme` are not known");
+    expect("c", "Loop (operator set 13): control flow");
+    expect("d", "attribute `beta` is not known");
+    assert!(diagnostics.iter().all(|d| d.code.starts_with('M')));
+}
+
+#[test]
+fn broken_graphs_are_refused_by_name() {
+    let case = |nodes: Vec<NodeProto>, part: &str| {
+        let text = refusal(&simple(13, nodes));
+        assert!(text.contains(part), "`{part}` is not in: {text}");
+    };
+    case(vec![named("p", node("Add", "x b", "a")), named("q", node("Neg", "a", "b"))], "in a circle: `p` -> `q`");
+    case(vec![node("Relu", "nowhere", "y")], "reads value `nowhere`");
+    case(vec![node("Relu", "x", "y"), node("Neg", "x", "y")], "writes value `y`");
+    case(vec![node("Relu", "x", "x")], "an input or constant defines already");
+    case(vec![node("Relu", "x", "z")], "output `y` is no output of a node");
+    case(vec![node("Relu", "", "y")], "0 inputs; expected 1 to 1");
+}
+
+#[test]
+fn broken_frames_are_refused() {
+    let case = |change: &dyn Fn(&mut ModelProto), part: &str| {
+        let mut model = simple(13, vec![node("Relu", "x", "y")]);
+        change(&mut model);
+        let text = refusal(&model);
+        assert!(text.contains(part), "`{part}` is not in: {text}");
+    };
+    fn inner(m: &mut ModelProto) -> &mut GraphProto {
+        m.graph.as_mut().expect("a graph")
+    }
+    case(&|m| m.graph = None, "the model has no graph");
+    case(&|m| m.opset_import = vec![opset("", 6)], "operator set 6; supported are 7 to 28");
+    case(&|m| m.opset_import = vec![opset("ai.onnx", 99)], "operator set 99");
+    case(&|m| m.opset_import.clear(), "no operator set is declared for domain ``");
+    case(&|m| m.opset_import.push(opset("ai.onnx", 12)), "two versions");
+    case(&|m| m.training_info.push(TrainingInfoProto::default()), "training information is not supported");
+    case(&|m| inner(m).input.push(info("x", ElemType::F32, "1")), "input `x` is unnamed or defined twice");
+    case(&|m| inner(m).input[0] = info("x", ElemType::F8E5M2, "1"), "FLOAT8E5M2, which is not supported");
+    case(&|m| inner(m).input[0].r#type = None, "input `x` declares no shape");
+    case(&|m| inner(m).sparse_initializer.push(SparseTensorProto::default()), "is sparse");
+    case(
+        &|m| inner(m).initializer.push(TensorProto { name: "k".into(), ..Default::default() }),
+        "tensor `k`: element type 0",
+    );
+    let sequence = type_proto::Value::SequenceType(Box::default());
+    let ty = TypeProto { value: Some(sequence), ..Default::default() };
+    case(&|m| inner(m).input[0].r#type = Some(ty.clone()), "value `x` is a sequence");
+}
+
+#[test]
+fn a_default_for_an_input_is_a_constant_with_a_note() {
+    let mut model = simple(13, vec![node("Add", "x k", "y")]);
+    let inner = model.graph.as_mut().expect("a graph");
+    inner.initializer.push(floats("k", &[4], |_| 1.0));
+    inner.input.push(info("k", ElemType::F32, "4"));
+    let (graph, notes) = import(&model).unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!(graph.inputs.len(), 1);
+    assert!(notes[0].message.contains("default value"), "{notes:?}");
+}
+
+#[test]
+fn weights_beside_the_model_are_read_from_its_folder() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let mut model = simple(13, vec![node("Add", "x k", "y")]);
+    let entry = |key: &str, value: &str| StringStringEntryProto { key: key.into(), value: value.into() };
+    model.graph.as_mut().expect("a graph").initializer.push(TensorProto {
+        name: "k".into(),
+        data_type: ElemType::F32.code(),
+        dims: vec![4],
+        data_location: 1,
+        external_data: vec![entry("location", "w.bin"), entry("offset", "4")],
+        ..Default::default()
+    });
+    let bytes: Vec<u8> = [9.0f32, 1.0, 2.0, 3.0, 4.0].iter().flat_map(|v| v.to_le_bytes()).collect();
+    std::fs::write(dir.path().join("w.bin"), bytes).expect("a file");
+    let path = dir.path().join("m.onnx");
+    std::fs::write(&path, model.encode_to_vec()).expect("a file");
+
+    let (graph, _) = import_onnx(&path, &ImportOptions::default()).unwrap_or_else(|e| panic!("{e}"));
+    let k = graph.find_value("k").and_then(|id| graph.constant(id)).expect("a constant");
+    assert_eq!(k, &Tensor::from_slice(&[4], &[1.0f32, 2.0, 3.0, 4.0]).expect("four elements"));
+    assert!(refusal(&model).contains("which was not read from a file"));
+    let options = ImportOptions { folder: Some(dir.path().to_owned()) };
+    assert!(import_onnx_bytes(model.encode_to_vec().into(), "m", &options).is_ok());
+}

@@ -1,0 +1,76 @@
+//! What to watch during calibration, and how to recognise the model later.
+
+use ottava_graph::{Graph, Uses};
+use ottava_hal::ValueId;
+
+use super::kinds::{Kind, is_float, kind_of};
+
+/// A value to observe.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Observation {
+    /// The value in the canonical float graph.
+    pub value: ValueId,
+    /// Its name, under which the calibration keeps it.
+    pub name: String,
+    /// The axis whose means bias correction needs; the shape is known once the batch is bound.
+    pub channel_axis: Option<usize>,
+}
+
+/// Every float value that a recipe may want to quantize: all but constants and what only Relu or Clip reads, since ranges
+/// are taken behind those.
+pub fn observations(graph: &Graph) -> Vec<Observation> {
+    let uses = Uses::of(graph);
+    let computed = |id: &ValueId| uses.producer(*id).is_some() || graph.inputs.contains(id);
+    let clamped = |id: ValueId| {
+        let reader = uses.only_reader(id).filter(|_| uses.producer(id).is_some());
+        reader.is_some_and(|r| matches!(graph.nodes[r].op.as_str(), "Relu" | "Clip"))
+    };
+    let ids = (0..graph.values.len()).map(ValueId);
+    ids.filter(|id| computed(id) && graph.constant(*id).is_none() && is_float(graph, *id) && !clamped(*id))
+        .map(|value| Observation {
+            value,
+            name: graph.name_of(value).to_owned(),
+            channel_axis: channel_axis(graph, &uses, value),
+        })
+        .collect()
+}
+
+/// The input channels of the first product with constant weights that reads the value.
+fn channel_axis(graph: &Graph, uses: &Uses, id: ValueId) -> Option<usize> {
+    let rank = graph.ty(id).shape.rank();
+    uses.readers(id).iter().find_map(|&(reader, slot)| {
+        let node = &graph.nodes[reader];
+        let constant = node.input(1).is_some_and(|w| graph.constant(w).is_some());
+        if slot != 0 || !constant || kind_of(graph, node) != Kind::Product {
+            return None;
+        }
+        match node.op.as_str() {
+            "Conv" if rank >= 2 => Some(1),
+            "MatMul" | "Gemm" if rank >= 1 => Some(rank - 1),
+            _ => None,
+        }
+    })
+}
+
+/// A number that tells models apart: operators, names, edges and constants of the unbound canonical graph. Shapes of
+/// computed values do not enter, so binding a batch size leaves it alone only as long as no constant depends on it; take
+/// it before binding.
+pub fn fingerprint(graph: &Graph) -> u64 {
+    let mut text = Vec::new();
+    for node in &graph.nodes {
+        text.extend(node.full_op().bytes());
+        text.extend(node.name.bytes());
+        let inputs = node.inputs.iter().map(|id| id.map_or("", |id| graph.name_of(id)));
+        for name in inputs.chain(node.outputs.iter().map(|id| graph.name_of(*id))) {
+            text.push(0);
+            text.extend(name.bytes());
+        }
+        text.extend(format!("{:?}", node.attrs).bytes());
+    }
+    let constants = graph.values.iter().filter_map(|v| v.constant.as_ref().map(|data| (&v.name, data)));
+    let parts = constants.map(|(name, data)| (crate::fnv1a(name.as_bytes()), crate::fnv1a(data.bytes())));
+    // A sum does not depend on the order of the values, which passes may change.
+    let constants = parts.fold(0u64, |sum, (name, data)| sum.wrapping_add(name.rotate_left(23) ^ data));
+    text.extend(constants.to_le_bytes());
+    crate::fnv1a(&text)
+}

@@ -1,0 +1,120 @@
+//! Kernels against the project's one definition of the arithmetic, `ottava_hal::refmath`.
+
+mod common;
+
+use common::{Rng, bytes, for_each_exec};
+use ottava_hal::refmath::epilogue::residual;
+use ottava_hal::refmath::rows::relu;
+use ottava_hal::refmath::{Affine, Requant, RequantMode, Target, elementwise, requant::Multiplier};
+use ottava_kernels::{
+    BinaryOp, BinaryQ, ConvShape, ConvU8, Epilogue, OtherQ, OutMut, OutQ, WeightData, WeightLayout, Weights, binary_q,
+    dequantize, quantize, requantize,
+};
+
+/// Accumulators of all magnitudes.
+fn accumulators(n: usize, rng: &mut Rng) -> Vec<i32> {
+    let mut acc: Vec<i32> = (0..n).map(|_| (rng.next() as i32) >> (rng.next() % 31)).collect();
+    acc.extend([0, 1, -1, i32::MAX, i32::MIN, 16_777_217, -16_777_217]);
+    acc
+}
+
+/// Runs an epilogue on given accumulators: a product with weight 0 whose bias they are.
+fn run(acc: &[i32], epilogue: Epilogue, other: Option<&[u8]>, check: &mut dyn FnMut(&[u8], &str)) {
+    let w = vec![0i8; acc.len()];
+    let spec = Weights { data: WeightData::S8(&w), layout: WeightLayout::KN, zero_points: &[] };
+    let plan = ConvU8::new(ConvShape::gemm(1, acc.len()), &spec, 0, Some(acc), epilogue).unwrap();
+    for_each_exec(|exec, name| {
+        let (mut out, mut scratch) = (vec![0; acc.len()], vec![0; plan.scratch_len()]);
+        plan.run(exec, &[200], other, OutMut::Bytes(&mut out), &mut scratch).unwrap();
+        check(&out, name);
+    });
+}
+
+#[test]
+fn requantization_in_all_three_modes() {
+    let mut rng = Rng(8);
+    for mode in RequantMode::ALL {
+        for round in 0..40 {
+            let (xs, ws, ys) = (rng.float(1e-3, 0.1), rng.float(1e-4, 0.05), rng.float(0.05, 9.0));
+            let out = if round % 2 == 0 { OutQ::s8(round - 20) } else { OutQ { lo: 30, ..OutQ::u8(round) } };
+            let target = Target { scale: ys, zp: out.zero_point, lo: out.lo, hi: out.hi };
+            let requant = Requant::from_scales(mode, xs, ws, target).unwrap();
+            let epilogue = match requant.multiplier {
+                Multiplier::Fp32(m) => Epilogue::Requant { m: vec![m], out },
+                Multiplier::Q31(q) => {
+                    let double = mode == RequantMode::Q31Double;
+                    Epilogue::Q31 { m: vec![q.multiplier], shift: vec![q.shift], double, out }
+                }
+            };
+            let acc = accumulators(500, &mut rng);
+            let want: Vec<u8> = acc.iter().map(|a| requant.apply(*a) as u8).collect();
+            run(&acc, epilogue, None, &mut |got, name| assert_eq!(got, want, "{name} {mode}"));
+        }
+    }
+}
+
+fn value(byte: u8, signed: bool) -> i32 {
+    if signed { i32::from(byte as i8) } else { i32::from(byte) }
+}
+
+#[test]
+fn fused_residual() {
+    let mut rng = Rng(9);
+    for round in 0..40 {
+        let signed = round % 2 == 0;
+        let out = if signed { OutQ::s8(round) } else { OutQ::u8(round) };
+        let other = OtherQ { scale: rng.float(1e-3, 0.1), zero_point: 100 - round, signed };
+        let (m, y_scale) = (rng.float(1e-6, 1e-3), rng.float(0.01, 0.5));
+        let acc = accumulators(300, &mut rng);
+        let bytes = bytes(3, acc.len(), &mut rng);
+        let target = Target { scale: y_scale, zp: out.zero_point, lo: out.lo, hi: out.hi };
+        let params = Affine { scale: other.scale, zp: other.zero_point };
+        let want: Vec<u8> = acc
+            .iter()
+            .zip(&bytes)
+            .map(|(a, b)| residual(*a, m, value(*b, signed), params, relu, target) as u8)
+            .collect();
+        let e = Epilogue::Residual { xw: vec![m], other, lo: 0.0, hi: f32::INFINITY, y_scale, out };
+        run(&acc, e, Some(&bytes), &mut |got, name| assert_eq!(got, want, "{name}"));
+    }
+}
+
+#[test]
+fn elementwise_operators() {
+    let mut rng = Rng(10);
+    let (a, b) = (bytes(3, 3001, &mut rng), bytes(3, 3001, &mut rng));
+    for round in 0..20 {
+        let signed = round % 2 == 1;
+        let q = |rng: &mut Rng| OtherQ { scale: rng.float(1e-3, 0.2), zero_point: round * 5, signed };
+        let (qa, qb, y_scale) = (q(&mut rng), q(&mut rng), rng.float(1e-3, 0.3));
+        let out = if signed { OutQ::s8(-round) } else { OutQ::u8(round * 9) };
+        let affine = |q: OtherQ| Affine { scale: q.scale, zp: q.zero_point };
+        let target = Target { scale: y_scale, zp: out.zero_point, lo: out.lo, hi: out.hi };
+        let params = BinaryQ { a: qa, b: qb, lo: f32::NEG_INFINITY, hi: f32::INFINITY, y_scale, out };
+        for_each_exec(|exec, name| {
+            let mut got = vec![0; a.len()];
+            type Definition = fn(i32, Affine, i32, Affine, Target) -> i32;
+            let ops: [(BinaryOp, Definition); 4] = [
+                (BinaryOp::Add, elementwise::qdq_add),
+                (BinaryOp::Sub, elementwise::qdq_sub),
+                (BinaryOp::Mul, elementwise::qdq_mul),
+                (BinaryOp::Div, elementwise::qdq_div),
+            ];
+            for (op, define) in ops {
+                binary_q(exec, op, &params, &a, &b, &mut got).unwrap();
+                for (i, got) in got.iter().enumerate() {
+                    let (x, y) = (value(a[i], signed), value(b[i], signed));
+                    assert_eq!(*got, define(x, affine(qa), y, affine(qb), target) as u8, "{name} {op:?} {x} {y}");
+                }
+            }
+            requantize(exec, &a, qa, y_scale, out, &mut got).unwrap();
+            let want = |x: &u8| elementwise::requantize(value(*x, signed), affine(qa), target) as u8;
+            assert_eq!(got, a.iter().map(want).collect::<Vec<_>>(), "{name}");
+            let mut real = vec![0.0; a.len()];
+            dequantize(exec, &a, qa, &mut real).unwrap();
+            assert_eq!(real, a.iter().map(|x| affine(qa).dequantize(value(*x, signed))).collect::<Vec<_>>(), "{name}");
+            quantize(exec, &real, y_scale, out, &mut got).unwrap();
+            assert_eq!(got, real.iter().map(|x| target.quantize(*x) as u8).collect::<Vec<_>>(), "{name}");
+        });
+    }
+}

@@ -1,0 +1,215 @@
+//! A network as read from a file, and what can be said about it without running it.
+
+use crate::error::{Error, Result, codes};
+use ottava_graph::{Diagnostic, Graph};
+use ottava_hal::{Dim, TensorType};
+use ottava_import::{ExportOptions, ImportError, ImportOptions, export_onnx, import_onnx_bytes};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+/// A network.
+#[derive(Debug, Clone)]
+pub struct Model {
+    /// The file, or what stands for it in messages.
+    pub origin: PathBuf,
+    /// The graph as imported.
+    pub graph: Graph,
+    /// Notes and warnings of the import.
+    pub diagnostics: Vec<Diagnostic>,
+    /// Size of the file, bytes (without weights that lie beside it).
+    pub size_bytes: u64,
+    /// Identifies the network in calibration files.
+    pub fingerprint: u64,
+}
+
+/// What `inspect` says about a network.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Summary {
+    /// Inputs with their types.
+    pub inputs: Vec<(String, TensorType)>,
+    /// Outputs with their types.
+    pub outputs: Vec<(String, TensorType)>,
+    /// Operators with counts.
+    pub ops: BTreeMap<String, usize>,
+    /// Elements of all constants that nodes read.
+    pub params: u64,
+    /// Multiply-accumulates of one inference at batch 1; `None` where shapes are not known before a run.
+    pub macs: Option<u64>,
+    /// Nodes that quantize, dequantize, or work on integers by their name.
+    pub quantized_ops: usize,
+    /// Symbolic dimensions of the inputs.
+    pub symbols: Vec<String>,
+}
+
+impl Model {
+    /// Reads an ONNX file.
+    pub fn load(path: impl AsRef<Path>) -> Result<Self> {
+        let path = path.as_ref();
+        if path.is_dir() {
+            return Err(Error::invalid(codes::MODEL_FILE, "this is a folder").in_file(path).expected("an `.onnx` file"));
+        }
+        let bytes = std::fs::read(path).map_err(|e| Error::reading(codes::MODEL_FILE, path, &e))?;
+        Self::import(path.to_path_buf(), &bytes, path.parent().map(Path::to_path_buf))
+    }
+
+    /// Reads an ONNX model from memory; `origin` stands for it in messages. Weights outside the model are refused.
+    pub fn from_bytes(origin: impl Into<PathBuf>, bytes: &[u8]) -> Result<Self> {
+        Self::import(origin.into(), bytes, None)
+    }
+
+    fn import(origin: PathBuf, bytes: &[u8], folder: Option<PathBuf>) -> Result<Self> {
+        let name = origin.display().to_string();
+        let options = ImportOptions { folder };
+        let (graph, diagnostics) =
+            import_onnx_bytes(bytes.to_vec().into(), &name, &options).map_err(|e| import_error(&origin, e))?;
+        let fingerprint = ottava_quantize::fnv1a(bytes);
+        Ok(Self { origin, graph, diagnostics, size_bytes: bytes.len() as u64, fingerprint })
+    }
+
+    /// The bytes of an ONNX file; equal graphs give equal bytes.
+    pub fn to_bytes(&self, metadata: BTreeMap<String, String>) -> Result<Vec<u8>> {
+        let options = ExportOptions { metadata };
+        export_onnx(&self.graph, &options).map_err(|e| Error::unsupported(codes::MODEL_WRITE, e.to_string()))
+    }
+
+    /// Inputs with their declared types.
+    pub fn inputs(&self) -> Vec<(String, TensorType)> {
+        named(&self.graph, &self.graph.inputs)
+    }
+
+    /// Outputs with their declared types.
+    pub fn outputs(&self) -> Vec<(String, TensorType)> {
+        named(&self.graph, &self.graph.outputs)
+    }
+
+    /// Symbols that stand on axis 0 of an input: the batch.
+    pub fn batch_symbols(&self) -> BTreeSet<String> {
+        let first = |id: &ottava_hal::ValueId| match self.graph.ty(*id).shape.0.first() {
+            Some(Dim::Sym(s)) => Some(s.to_string()),
+            _ => None,
+        };
+        self.graph.inputs.iter().filter_map(first).collect()
+    }
+
+    /// Rows per inference: the fixed extent of axis 0 of the first input, if its file fixes it.
+    pub fn fixed_batch(&self) -> Option<usize> {
+        let first = self.graph.inputs.first()?;
+        self.graph.ty(*first).shape.0.first()?.known()
+    }
+
+    /// Values for every symbolic dimension: those given, the batch for those on axis 0. A symbol that has no value, or a
+    /// name that is none, is an error.
+    pub fn dims(&self, batch: usize, given: &BTreeMap<String, usize>) -> Result<BTreeMap<String, usize>> {
+        let known = ottava_graph::symbols(&self.graph);
+        let fail = |what: String| Error::invalid(codes::MODEL_DIM, what).in_file(&self.origin);
+        if let Some(name) = given.keys().find(|k| !known.contains(k)) {
+            let hint = crate::suggest::hint(name, known.iter().map(String::as_str));
+            return Err(fail(format!("the model has no symbolic dimension `{name}`")).help(hint));
+        }
+        if let Some((name, _)) = given.iter().find(|(_, n)| **n == 0) {
+            return Err(fail(format!("the dimension `{name}` cannot be 0")));
+        }
+        let on_axis_0 = self.batch_symbols();
+        let value = |s: String| match given.get(&s).copied().or(on_axis_0.contains(&s).then_some(batch)) {
+            Some(n) => Ok((s, n)),
+            None => Err(fail(format!("the symbolic dimension `{s}` has no value")).help(format!("give one: `--dim {s}=N`"))),
+        };
+        known.into_iter().map(value).collect()
+    }
+
+    /// The graph with every symbolic dimension bound.
+    pub fn bind(&self, dims: &BTreeMap<String, usize>) -> Result<Graph> {
+        ottava_graph::bind(&self.graph, dims, 1).map_err(|e| self.invalid(e))
+    }
+
+    /// What can be said without running it.
+    pub fn summary(&self) -> Result<Summary> {
+        let used: BTreeSet<_> = self.graph.nodes.iter().flat_map(|n| n.inputs.iter().flatten()).collect();
+        let constants = used.iter().filter_map(|id| self.graph.constant(**id));
+        Ok(Summary {
+            inputs: self.inputs(),
+            outputs: self.outputs(),
+            ops: self.graph.op_counts(),
+            params: constants.map(|t| t.elements() as u64).sum(),
+            macs: self.macs()?,
+            quantized_ops: self.graph.nodes.iter().filter(|n| is_quantized(n)).count(),
+            symbols: ottava_graph::symbols(&self.graph),
+        })
+    }
+
+    /// Multiply-accumulates with every symbol bound to 1.
+    fn macs(&self) -> Result<Option<u64>> {
+        Ok(graph_macs(&self.bind(&BTreeMap::new())?))
+    }
+
+    /// An error of the graph, compiler or a device about this model.
+    pub(crate) fn invalid(&self, e: ottava_hal::Error) -> Error {
+        let error = match e {
+            ottava_hal::Error::Invalid(what) => Error::invalid(codes::MODEL_INVALID, what),
+            ottava_hal::Error::Unsupported { .. } => Error::unsupported(codes::MODEL_UNSUPPORTED, e.to_string()),
+            ottava_hal::Error::Failed { .. } => Error::failed(codes::DEVICE_FAILED, e.to_string()),
+        };
+        error.in_file(&self.origin)
+    }
+}
+
+/// Multiply-accumulates of a graph; `None` where a shape is not known.
+pub(crate) fn graph_macs(graph: &Graph) -> Option<u64> {
+    let mut total = 0u64;
+    for node in &graph.nodes {
+        let Ok(op) = ottava_ops::lookup(&node.domain, &node.op) else { continue };
+        let inputs: Vec<_> = node.inputs.iter().map(|id| id.map(|v| graph.ty(v))).collect();
+        let outputs: Vec<_> = node.outputs.iter().map(|id| graph.ty(*id)).collect();
+        if inputs.iter().flatten().chain(&outputs).any(|ty| ty.shape.elements().is_none()) {
+            return None;
+        }
+        total = total.saturating_add(op.macs(node, &inputs, &outputs));
+    }
+    Some(total)
+}
+
+fn named(graph: &Graph, ids: &[ottava_hal::ValueId]) -> Vec<(String, TensorType)> {
+    ids.iter().map(|id| (graph.name_of(*id).to_owned(), graph.ty(*id).clone())).collect()
+}
+
+fn is_quantized(node: &ottava_hal::Node) -> bool {
+    node.op.starts_with("QLinear")
+        || node.op.contains("Integer")
+        || node.op.contains("QuantizeLinear")
+        || node.op.contains("DequantizeLinear")
+        || (node.domain == "com.microsoft" && node.op.starts_with('Q'))
+}
+
+fn import_error(origin: &Path, e: ImportError) -> Error {
+    let error = match e {
+        ImportError::Malformed { message, offset, place, what, .. } => {
+            Error::invalid(codes::MODEL_FILE, format!("byte {offset}, in {place}: {what}"))
+                .help(format!("the file is damaged or is not an ONNX {message}"))
+        }
+        ImportError::Refused { diagnostics, .. } => refused(&diagnostics),
+        ImportError::UnsupportedTensor { .. } | ImportError::Export { .. } => {
+            Error::unsupported(codes::MODEL_UNSUPPORTED, e.to_string())
+        }
+        ImportError::Io { path, source } => return Error::reading(codes::MODEL_FILE, &path, &source),
+        other => Error::invalid(codes::MODEL_INVALID, other.to_string()),
+    };
+    error.in_file(origin)
+}
+
+/// The first finding becomes the error, the others are counted.
+fn refused(diagnostics: &[Diagnostic]) -> Error {
+    let errors: Vec<&Diagnostic> =
+        diagnostics.iter().filter(|d| d.severity == ottava_graph::Severity::Error).collect();
+    let Some(first) = errors.first() else {
+        return Error::invalid(codes::MODEL_INVALID, "the model cannot be imported");
+    };
+    let message = match errors.len() {
+        1 => first.message.clone(),
+        n => format!("{} (and {} more problems)", first.message, n - 1),
+    };
+    let mut error = Error::unsupported(first.code, message);
+    if !first.node.is_empty() {
+        error = error.at(format!("`{}`", first.node));
+    }
+    if first.help.is_empty() { error } else { error.help(first.help.clone()) }
+}

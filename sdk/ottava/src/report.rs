@@ -1,0 +1,58 @@
+//! What runs where, and why.
+
+use ottava_graph::Diagnostic;
+use ottava_hal::Program;
+
+/// What one device runs in one go.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PartitionReport {
+    /// Id of the device.
+    pub device: String,
+    /// Number of operators.
+    pub nodes: usize,
+    /// Multiply-accumulates.
+    pub macs: u64,
+}
+
+/// What a session says about itself.
+#[derive(Debug, Clone, Default)]
+pub struct Report {
+    /// Partitions in the order in which they run.
+    pub partitions: Vec<PartitionReport>,
+    /// Node, device, kernel.
+    pub kernels: Vec<(String, String, String)>,
+    /// Working memory of one inference.
+    pub arena_bytes: usize,
+    /// Decisions worth knowing: what fell back, was cast or kept in float, and why.
+    pub diagnostics: Vec<Diagnostic>,
+}
+
+impl Report {
+    /// Multiply-accumulates of one inference.
+    pub fn macs(&self) -> u64 {
+        self.partitions.iter().map(|p| p.macs).fold(0, u64::saturating_add)
+    }
+
+    /// The devices in use, in the order of their first partition.
+    pub fn devices(&self) -> Vec<&str> {
+        let mut seen: Vec<&str> = Vec::new();
+        for p in &self.partitions {
+            if !seen.contains(&p.device.as_str()) {
+                seen.push(&p.device);
+            }
+        }
+        seen
+    }
+}
+
+/// Multiply-accumulates of a program; operators whose shapes are not known count as 0.
+pub(crate) fn program_macs(program: &Program) -> u64 {
+    let macs = |node: &ottava_hal::Node| {
+        let Ok(op) = ottava_ops::lookup(&node.domain, &node.op) else { return 0 };
+        let inputs: Vec<_> = node.inputs.iter().map(|id| id.map(|v| program.ty(v))).collect();
+        let outputs: Vec<_> = node.outputs.iter().map(|id| program.ty(*id)).collect();
+        let known = inputs.iter().flatten().chain(&outputs).all(|ty| ty.shape.elements().is_some());
+        if known { op.macs(node, &inputs, &outputs) } else { 0 }
+    };
+    program.nodes.iter().map(macs).fold(0, u64::saturating_add)
+}

@@ -1,0 +1,261 @@
+//! A network compiled for devices, ready to run.
+//!
+//! A [`Session`] is `Send + Sync`: any number of threads may call [`Session::run`] at the same time, each inference has
+//! its own buffers. A session with [`SessionOptions::state`] keeps the values of named outputs and hands them to named
+//! inputs of the next run; its runs go one after the other.
+
+use crate::config::{Config, Fallback, Placement};
+use crate::error::{Error, Result, codes};
+use crate::model::Model;
+use crate::registry::{DeviceOptions, OpenDevice, REFERENCE, Registry};
+use crate::report::{PartitionReport, Report};
+use crate::suggest;
+use ottava_compiler::{Cx, Target};
+use ottava_graph::Graph;
+use ottava_hal::{CompileOptions, Device, Tensor, TensorType};
+use ottava_runtime::{RunOptions, RunReport, Runner};
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// How a model is compiled for a session.
+#[derive(Debug, Clone, Default)]
+pub struct SessionOptions {
+    /// Rows per inference, where the model leaves it open; 0 means 1.
+    pub batch: usize,
+    /// Values of symbolic dimensions by name.
+    pub dims: BTreeMap<String, usize>,
+    /// Run on this device only (with fallback as configured), whatever the configuration names.
+    pub device: Option<String>,
+    /// Options for every device that knows them.
+    pub devices: DeviceOptions,
+    /// Inputs that take the value of an output of the run before, zeros at first: input name, output name.
+    pub state: Vec<(String, String)>,
+}
+
+/// A network compiled for devices.
+pub struct Session {
+    origin: PathBuf,
+    runner: Runner,
+    inputs: Vec<(String, TensorType)>,
+    outputs: Vec<(String, TensorType)>,
+    state: Option<State>,
+    report: Report,
+}
+
+/// Values that live from run to run.
+struct State {
+    /// Index of the input, index of the output that it takes.
+    links: Vec<(usize, usize)>,
+    values: Mutex<Vec<Tensor>>,
+}
+
+impl Session {
+    /// Compiles a model.
+    pub fn new(model: &Model, registry: &Registry, options: &SessionOptions) -> Result<Self> {
+        let dims = model.dims(options.batch.max(1), &options.dims)?;
+        let graph = model.bind(&dims)?;
+        Self::of_graph(model, &graph, registry, options)
+    }
+
+    /// Compiles a bound graph of any phase that stems from `model`.
+    pub(crate) fn of_graph(
+        model: &Model,
+        graph: &Graph,
+        registry: &Registry,
+        options: &SessionOptions,
+    ) -> Result<Self> {
+        check_placement(&registry.config)?;
+        let chosen = match &options.device {
+            Some(id) => vec![registry.open_one(id, &options.devices)?],
+            None => registry.open(&options.devices)?,
+        };
+        let reference = registry.reference()?;
+        let mut targets: Vec<Target> =
+            chosen.iter().map(|d| Target { id: &d.id, device: d.device.as_ref() }).collect();
+        if !chosen.iter().any(|d| d.id == REFERENCE) {
+            targets.push(Target { id: REFERENCE, device: reference.as_ref() });
+        }
+        let mut cx = Cx::new(reference.as_ref());
+        let placement = placement(&registry.config, &chosen, options.device.is_some());
+        let plan =
+            ottava_compiler::compile(graph, &targets, &placement, &mut cx).map_err(|e| model.invalid(e))?;
+        let devices = open_devices(chosen, reference);
+        let runner = Runner::new(plan, &devices, &CompileOptions::default()).map_err(|e| model.invalid(e))?;
+        let (inputs, outputs) = (slots(&runner, &runner.plan().inputs), slots(&runner, &runner.plan().outputs));
+        let state = State::new(&options.state, &inputs, &outputs)?;
+        let report = report(&runner, cx.diagnostics);
+        Ok(Self { origin: model.origin.clone(), runner, inputs, outputs, state, report })
+    }
+
+    /// Names and types of the inputs, in the model's order.
+    pub fn inputs(&self) -> &[(String, TensorType)] {
+        &self.inputs
+    }
+
+    /// Names and types of the outputs, in the model's order. A quantized type says what its integers stand for.
+    pub fn outputs(&self) -> &[(String, TensorType)] {
+        &self.outputs
+    }
+
+    /// What runs where, and what the compiler found worth saying.
+    pub fn report(&self) -> &Report {
+        &self.report
+    }
+
+    /// Runs once, inputs by name; outputs by name.
+    pub fn run(&self, inputs: &[(&str, Tensor)]) -> Result<BTreeMap<String, Tensor>> {
+        let ordered = self.order(inputs)?;
+        let outputs = self.run_ordered(&ordered, false)?.0;
+        Ok(self.outputs.iter().map(|(name, _)| name.clone()).zip(outputs).collect())
+    }
+
+    /// Runs once, inputs and outputs in the model's order (without the inputs that are state).
+    pub fn run_ordered(&self, inputs: &[Tensor], profile: bool) -> Result<(Vec<Tensor>, RunReport)> {
+        let failed = |e| Error::run(&self.origin, e);
+        let options = RunOptions { profile };
+        let Some(state) = &self.state else {
+            return self.runner.run(inputs, options).map_err(failed);
+        };
+        let mut values = state.values.lock();
+        let result = self.runner.run(&state.merge(inputs, &values, self.inputs.len()), options).map_err(failed)?;
+        for (slot, (_, output)) in values.iter_mut().zip(&state.links) {
+            slot.clone_from(&result.0[*output]);
+        }
+        Ok(result)
+    }
+
+    /// Sets all state back to zeros.
+    pub fn reset(&self) -> Result<()> {
+        match &self.state {
+            Some(state) => {
+                *state.values.lock() = zeros(&state.links, &self.inputs)?;
+                Ok(())
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn is_state(&self, input: usize) -> bool {
+        self.state.as_ref().is_some_and(|s| s.links.iter().any(|(i, _)| *i == input))
+    }
+
+    fn order(&self, given: &[(&str, Tensor)]) -> Result<Vec<Tensor>> {
+        let wanted: Vec<&str> =
+            (0..self.inputs.len()).filter(|i| !self.is_state(*i)).map(|i| self.inputs[i].0.as_str()).collect();
+        let fail = |what: String| Error::invalid(codes::MODEL_NAME, what).in_file(&self.origin);
+        if let Some((name, _)) = given.iter().find(|(name, _)| !wanted.contains(name)) {
+            return Err(fail(format!("the model has no input `{name}`")).help(suggest::hint(name, wanted)));
+        }
+        let one = |name: &&str| {
+            let mut all = given.iter().filter(|(n, _)| n == name);
+            match (all.next(), all.next()) {
+                (Some((_, tensor)), None) => Ok(tensor.clone()),
+                (None, _) => Err(fail(format!("input `{name}` is not given"))),
+                _ => Err(fail(format!("input `{name}` is given twice"))),
+            }
+        };
+        wanted.iter().map(one).collect()
+    }
+}
+
+impl State {
+    fn new(
+        links: &[(String, String)],
+        inputs: &[(String, TensorType)],
+        outputs: &[(String, TensorType)],
+    ) -> Result<Option<Self>> {
+        if links.is_empty() {
+            return Ok(None);
+        }
+        let index = |list: &[(String, TensorType)], name: &str, what: &str| {
+            list.iter().position(|(n, _)| n == name).ok_or_else(|| {
+                Error::invalid(codes::MODEL_NAME, format!("the model has no {what} `{name}`"))
+                    .help(suggest::hint(name, list.iter().map(|(n, _)| n.as_str())))
+            })
+        };
+        let mut found = Vec::with_capacity(links.len());
+        for (input, output) in links {
+            let (i, o) = (index(inputs, input, "input")?, index(outputs, output, "output")?);
+            if inputs[i].1.dtype != outputs[o].1.dtype || inputs[i].1.shape != outputs[o].1.shape {
+                return Err(Error::invalid(codes::MODEL_NAME, format!("output `{output}` does not fit input `{input}`"))
+                    .found(&outputs[o].1)
+                    .expected(&inputs[i].1));
+            }
+            found.push((i, o));
+        }
+        let values = Mutex::new(zeros(&found, inputs)?);
+        Ok(Some(Self { links: found, values }))
+    }
+
+    /// The caller's inputs with the state in its places.
+    fn merge(&self, given: &[Tensor], values: &[Tensor], n_inputs: usize) -> Vec<Tensor> {
+        let mut rest = given.iter();
+        let state = |i: usize| self.links.iter().position(|(input, _)| *input == i);
+        (0..n_inputs).filter_map(|i| state(i).map_or_else(|| rest.next(), |s| values.get(s)).cloned()).collect()
+    }
+}
+
+fn zeros(links: &[(usize, usize)], inputs: &[(String, TensorType)]) -> Result<Vec<Tensor>> {
+    let one = |(i, _): &(usize, usize)| {
+        let (name, ty) = &inputs[*i];
+        let fail = |what: String| Error::invalid(codes::MODEL_DIM, format!("state `{name}`: {what}"));
+        let shape = ty.shape.known().ok_or_else(|| fail(format!("its shape {} is not fixed", ty.shape)))?;
+        Tensor::zeros(ty.dtype, &shape).map_err(|e| fail(e.to_string()))
+    };
+    links.iter().map(one).collect()
+}
+
+/// Parts of the configuration that placement does not know yet are refused, not ignored.
+fn check_placement(config: &Config) -> Result<()> {
+    for (key, list) in [("pins", &config.pins), ("bans", &config.bans)] {
+        if !list.is_empty() {
+            let e = Error::unsupported(codes::CONFIG_UNAVAILABLE, "placement of single nodes is not part of this version")
+                .at(format!("key `{key}`"))
+                .help(format!("leave `{key}` empty"));
+            return Err(match &config.file {
+                Some(file) => e.in_file(file),
+                None => e,
+            });
+        }
+    }
+    Ok(())
+}
+
+fn placement(config: &Config, chosen: &[OpenDevice], explicit: bool) -> ottava_compiler::Placement {
+    let fallback = match config.fallback {
+        Fallback::Reference => ottava_compiler::Fallback::Reference,
+        Fallback::Error => ottava_compiler::Fallback::Error,
+    };
+    let priority = match &config.placement {
+        Placement::Priority(ids) if !explicit => ids.clone(),
+        _ => chosen.iter().map(|d| d.id.clone()).collect(),
+    };
+    ottava_compiler::Placement { fallback, priority }
+}
+
+fn open_devices(chosen: Vec<OpenDevice>, reference: Arc<dyn Device>) -> BTreeMap<String, Arc<dyn Device>> {
+    let mut devices = BTreeMap::from([(REFERENCE.to_owned(), reference)]);
+    devices.extend(chosen.into_iter().map(|d| (d.id, d.device)));
+    devices
+}
+
+fn slots(runner: &Runner, indices: &[usize]) -> Vec<(String, TensorType)> {
+    let slot = |i: &usize| &runner.plan().slots[*i];
+    indices.iter().map(slot).map(|s| (s.name.clone(), s.ty.clone())).collect()
+}
+
+fn report(runner: &Runner, diagnostics: Vec<ottava_graph::Diagnostic>) -> Report {
+    let partition = |p: &ottava_plan::Partition| PartitionReport {
+        device: p.device.clone(),
+        nodes: p.program.nodes.len(),
+        macs: crate::report::program_macs(&p.program),
+    };
+    Report {
+        partitions: runner.plan().partitions.iter().map(partition).collect(),
+        kernels: runner.kernels(),
+        arena_bytes: runner.arena_bytes(),
+        diagnostics,
+    }
+}
