@@ -2,9 +2,10 @@
 
 use crate::passes::rules::{fresh, is, is_any};
 use ottava_graph::{Graph, Patch};
-use ottava_hal::refmath::bias::{adopt_bias, bias_s32_real, bias_scale_matches};
+use ottava_hal::refmath::bias::{bias_s32_real, bias_scale_matches};
 use ottava_hal::refmath::bounds::{ActivationRange, channel_bounds};
-use ottava_hal::{DataType, Error, Node, QuantParams, Result, Scheme, Tensor, TensorType, Value, ValueId};
+use ottava_hal::refmath::requant::{check_fp32_multiplier, fp32_multiplier_alpha};
+use ottava_hal::{DataType, Node, QuantParams, Result, Scheme, Tensor, TensorType, Value, ValueId};
 use std::sync::Arc;
 
 /// A result, or in words why there is none.
@@ -18,12 +19,24 @@ pub struct Product {
     xs: f32,
     /// Zero point of the activations.
     zx: i32,
-    /// Weight scale per output channel; one entry if they are equal.
+    /// Weight scale per output channel (of a group); one entry if they are equal.
     ws: Vec<f32>,
     /// Axis of the weights along which output channels run, if there is one.
     channel_axis: usize,
+    /// Output channels, where the shape of the weights says it.
+    n_channels: Option<usize>,
+    /// Groups of a ConvTranspose, whose weights hold the channels of one group; 1 otherwise.
+    groups: usize,
     /// Constant factor of Gemm.
     alpha: f32,
+}
+
+/// A bias as integers of the accumulator, one per output channel.
+pub struct BiasIntegers {
+    /// The integers.
+    pub values: Vec<i32>,
+    /// The file's integers stood at another scale than that of the product.
+    pub rescaled: bool,
 }
 
 /// The axis of the weights that belongs to output channels (numerics.md section 1).
@@ -40,70 +53,115 @@ fn channel_axis(node: &Node, rank: usize) -> Result<usize> {
 pub fn describe(graph: &Graph, node: &Node, x: ValueId, w: ValueId) -> Result<OrWhy<Product>> {
     let (tx, tw) = (graph.ty(x), graph.ty(w));
     let axis = channel_axis(node, tw.shape.rank())?;
-    let per_tensor = |t: &TensorType| t.quant.as_deref().and_then(QuantParams::as_per_tensor);
-    let Some((xs, zx)) = per_tensor(tx) else {
-        return Ok(Err("its activations are quantized per channel; the integer form needs one scale".into()));
-    };
-    let Some(params) = tw.quant.as_deref() else { return Ok(Err("its weights are not quantized".into())) };
-    match params.scheme {
-        Scheme::PerTensor => {}
-        Scheme::PerAxis { axis: found } if found == axis => {}
-        Scheme::PerAxis { axis: found } => {
-            return Ok(Err(format!(
-                "its weights are quantized along axis {found}; channels of {} are axis {axis}",
-                node.op
-            )));
-        }
-        Scheme::Blocked { .. } => return Ok(Err("its weights are quantized in blocks; they are dequantized".into())),
-    }
-    let transposed = is(node, "Gemm") && node.attrs.int("transA", 0)? != 0;
-    if transposed {
+    let gemm = is(node, "Gemm");
+    if gemm && node.attrs.int("transA", 0)? != 0 {
         return Ok(Err("transA has no integer form".into()));
     }
-    let alpha = if is(node, "Gemm") { node.attrs.float("alpha", 1.0)? } else { 1.0 };
-    Ok(Ok(Product { x, w, xs, zx, ws: params.scales.clone(), channel_axis: axis, alpha }))
+    if tx.dtype.bits() > 16 || tw.dtype.bits() > 16 {
+        return Ok(Err(format!("operands of {} and {}; the integer form has at most 16 bits", tx.dtype, tw.dtype)));
+    }
+    let Some((xs, zx)) = tx.quant.as_deref().and_then(QuantParams::as_per_tensor) else {
+        return Ok(Err("its activations are quantized per channel; the integer form needs one scale".into()));
+    };
+    let ws = match weight_scales(node, tw, axis) {
+        Ok(ws) => ws,
+        Err(why) => return Ok(Err(why)),
+    };
+    let groups = if is(node, "ConvTranspose") { node.attrs.int("group", 1)?.max(1) as usize } else { 1 };
+    let alpha = if gemm { node.attrs.float("alpha", 1.0)? } else { 1.0 };
+    let vector = is(node, "MatMul") && tw.shape.rank() < 2;
+    let extent = if vector { Some(1) } else { tw.shape.0.get(axis).and_then(ottava_hal::Dim::known) };
+    let n_channels = extent.and_then(|n| n.checked_mul(groups));
+    let product = Product { x, w, xs, zx, ws, channel_axis: axis, n_channels, groups, alpha };
+    Ok(match (0..product.ws.len()).map(|c| product.acc_scale(c)).find(|s| !(s.is_finite() && *s > 0.0)) {
+        Some(s) => Err(format!("the scale of its accumulator is {s}; it must be a positive number")),
+        None => Ok(product),
+    })
+}
+
+/// The scales of the weights, which run along the operator's channels.
+fn weight_scales(node: &Node, tw: &TensorType, axis: usize) -> OrWhy<Vec<f32>> {
+    let Some(params) = tw.quant.as_deref() else { return Err("its weights are not quantized".into()) };
+    let vector = is(node, "MatMul") && tw.shape.rank() < 2;
+    match params.scheme {
+        Scheme::PerTensor => Ok(params.scales.clone()),
+        Scheme::PerAxis { axis: found } if found == axis && !vector => Ok(params.scales.clone()),
+        Scheme::PerAxis { axis: found } if vector => {
+            Err(format!("its weights are quantized along axis {found}, which is summed over"))
+        }
+        Scheme::PerAxis { axis: found } => {
+            Err(format!("its weights are quantized along axis {found}; channels of {} are axis {axis}", node.op))
+        }
+        Scheme::Blocked { .. } => Err("its weights are quantized in blocks; they are dequantized".into()),
+    }
 }
 
 impl Product {
+    /// The weight scale of an output channel.
     fn scale(&self, c: usize) -> f32 {
-        self.ws[if self.ws.len() == 1 { 0 } else { c % self.ws.len() }]
+        self.ws[c % self.ws.len()]
     }
 
-    /// A float bias at scale `xs * ws[c] * alpha`; an error in words where it does not fit 32 bits.
-    pub fn quantize_bias(&self, bias: &[f32], beta: f64) -> OrWhy<Vec<i32>> {
-        let one = |(c, b): (usize, &f32)| {
-            let real = f64::from(*b) * beta / f64::from(self.alpha);
-            let steps = real / (f64::from(self.xs) * f64::from(self.scale(c)));
-            if !steps.is_finite() || steps.abs() >= f64::from(i32::MAX) {
-                return Err(format!(
-                    "its bias {b} of channel {c} is {steps:.3e} steps of the accumulator, more than 32 bits"
-                ));
+    /// The real value of one step of the accumulator.
+    fn acc_scale(&self, c: usize) -> f32 {
+        self.xs * self.scale(c) * self.alpha
+    }
+
+    /// Whether the accumulator can be brought to an output scale (numerics.md section 5: `|m| < 2^31`).
+    pub fn requantizes_to(&self, ys: f32) -> bool {
+        self.ws.iter().all(|ws| check_fp32_multiplier(fp32_multiplier_alpha(self.xs, *ws, self.alpha, ys)).is_ok())
+    }
+
+    /// The bias as integers at scale `xs * ws[c] * alpha`. Integers of a file are taken as they are where their scale is
+    /// that of the product, and requantized otherwise.
+    pub fn bias(&self, data: &Tensor, params: Option<&QuantParams>, beta: f32) -> Result<OrWhy<BiasIntegers>> {
+        let found = data.elements();
+        let n = self.n_channels.unwrap_or(found);
+        let runs_along_channels = found == n && (n == 1 || data.shape().last() == Some(&n));
+        let n_scales = params.map_or(1, |p| p.scales.len());
+        if !(runs_along_channels || found == 1) || !(n_scales == 1 || n_scales == found) {
+            let shape = data.shape();
+            return Ok(Err(format!("its bias of shape {shape:?} is not one value per output channel ({n} of them)")));
+        }
+        let at = |c: usize| if found == 1 { 0 } else { c };
+        let mut bias = BiasIntegers { values: Vec::with_capacity(n), rescaled: false };
+        let Some(params) = params else {
+            let reals = data.to_f32s()?;
+            for c in 0..n {
+                match self.quantize_bias(f64::from(reals[at(c)]) * f64::from(beta), c) {
+                    Ok(v) => bias.values.push(v),
+                    Err(why) => return Ok(Err(why)),
+                }
             }
-            Ok(bias_s32_real(real, self.xs, self.scale(c)))
+            return Ok(Ok(bias));
         };
-        bias.iter().enumerate().map(one).collect()
+        let integers = data.to_ints()?;
+        let plain = beta == 1.0 && data.dtype() == DataType::S32;
+        for c in 0..n {
+            let ((bs, zp), q) = (params.channel(at(c)), integers[at(c)]);
+            if plain && zp == 0 && bias_scale_matches(bs, self.xs, self.scale(c) * self.alpha) {
+                bias.values.push(q as i32);
+                continue;
+            }
+            bias.rescaled = true;
+            match self.quantize_bias((q - i64::from(zp)) as f64 * f64::from(bs) * f64::from(beta), c) {
+                Ok(v) => bias.values.push(v),
+                Err(why) => return Ok(Err(why)),
+            }
+        }
+        Ok(Ok(bias))
     }
 
-    /// An integer bias of a file: taken as it is where its scale is that of the product, requantized otherwise.
-    pub fn adopt_bias(&self, data: &Tensor, params: &QuantParams, beta: f64) -> OrWhy<Vec<i32>> {
-        let values = data.to_ints().map_err(|e| e.to_string())?;
-        let plain = self.alpha == 1.0 && beta == 1.0 && data.dtype() == DataType::S32;
-        if plain && params.scales.iter().enumerate().all(|(c, bs)| bias_scale_matches(*bs, self.xs, self.scale(c))) {
-            return Ok(values.into_iter().map(|v| v as i32).collect());
+    /// A real bias of a channel in steps of the accumulator; an error in words where it does not fit 32 bits.
+    fn quantize_bias(&self, real: f64, c: usize) -> OrWhy<i32> {
+        let real = real / f64::from(self.alpha);
+        let steps = real / (f64::from(self.xs) * f64::from(self.scale(c)));
+        if !steps.is_finite() || steps.abs() >= f64::from(i32::MAX) {
+            return Err(format!(
+                "its bias {real} of channel {c} is {steps:.3e} steps of the accumulator, more than 32 bits"
+            ));
         }
-        if plain {
-            let one = |(c, b): (usize, &i64)| adopt_bias(*b as i32, params.channel(c).0, self.xs, self.scale(c));
-            return Ok(values.iter().enumerate().map(one).collect());
-        }
-        let real: Vec<f32> = values
-            .iter()
-            .enumerate()
-            .map(|(c, v)| {
-                let (s, z) = params.channel(c);
-                ((*v - i64::from(z)) as f64 * f64::from(s)) as f32
-            })
-            .collect();
-        self.quantize_bias(&real, beta)
+        Ok(bias_s32_real(real, self.xs, self.scale(c)))
     }
 
     /// Says in words that an accumulator may not fit 32 bits; `None` if all do. Only for 8-bit activations and constant
@@ -117,36 +175,47 @@ impl Product {
             return Ok(None);
         }
         let range = ActivationRange::of_storage(tx.dtype.bits() as u32, tx.dtype.is_signed(), self.zx);
-        let values = weights.to_ints()?;
-        let n_channels = weights.shape().get(self.channel_axis).copied().unwrap_or(1).max(1);
-        let inner: usize = weights.shape()[self.channel_axis.min(weights.shape().len())..].iter().skip(1).product();
-        let mut per_channel: Vec<Vec<i32>> = vec![Vec::new(); n_channels];
-        for (i, v) in values.iter().enumerate() {
-            per_channel[i / inner.max(1) % n_channels].push(*v as i32);
-        }
-        for (c, column) in per_channel.into_iter().enumerate() {
-            let b = bias.and_then(|b| b.get(c)).copied().unwrap_or(0);
-            let bounds = channel_bounds(column, params.channel(c % params.scales.len()).1, range, b);
+        let n = self.n_channels.unwrap_or(1).max(1);
+        for (set, column) in self.columns(weights)?.into_iter().enumerate() {
+            let b = bias.and_then(|b| b.get(set % n)).copied().unwrap_or(0);
+            let bounds = channel_bounds(column, params.channel(set % params.scales.len()).1, range, b);
             if !bounds.fits_i32() {
-                return Ok(Some(format!("ACC_OVERFLOW: channel {c} may reach {}, beyond 32 bits", bounds.largest())));
+                let channel = set % n;
+                let largest = bounds.largest();
+                return Ok(Some(format!("ACC_OVERFLOW: channel {channel} may reach {largest}, beyond 32 bits")));
             }
         }
         Ok(None)
     }
 
+    /// The weights that each accumulator sums over: set `s` belongs to output channel `s % n_channels`.
+    fn columns(&self, weights: &Tensor) -> Result<Vec<Vec<i32>>> {
+        let (shape, axis) = (weights.shape(), self.channel_axis);
+        let extent = shape.get(axis).copied().unwrap_or(1).max(1);
+        let inner = shape.iter().skip(axis + 1).product::<usize>().max(1);
+        let rows = shape.iter().take(axis).product::<usize>().max(1);
+        // Conv and Gemm sum over everything but the channel; ConvTranspose over the rows of a group; a batch of
+        // matrices over the rows of one matrix.
+        let summed = match shape.len() {
+            _ if self.groups > 1 => rows.div_ceil(self.groups),
+            rank if axis + 1 == rank && rank > 1 => shape[rank - 2].max(1),
+            _ => rows,
+        };
+        let vector = shape.len() < 2;
+        let mut sets = vec![Vec::new(); if vector { 1 } else { rows.div_ceil(summed) * extent }];
+        for (i, v) in weights.to_ints()?.into_iter().enumerate() {
+            let (channel, row) = (i / inner % extent, i / inner / extent);
+            let set = if vector { 0 } else { row / summed * extent + channel };
+            sets[set].push(v as i32);
+        }
+        Ok(sets)
+    }
+
     /// Adds the bias to a patch as an s32 constant, typed with the product's scale.
     pub fn bias_value(&self, graph: &Graph, patch: &mut Patch, node: &Node, bias: &[i32]) -> Result<ValueId> {
-        let scales: Vec<f32> = self.ws.iter().map(|w| self.xs * w * self.alpha).collect();
-        if scales.iter().any(|s| !(s.is_finite() && *s > 0.0)) {
-            return Err(Error::invalid(format!(
-                "node `{}`: the product of its scales is not a positive number",
-                node.name
-            )));
-        }
-        let params = match scales.as_slice() {
-            [s] => QuantParams::per_tensor(*s, 0),
-            many if many.len() == bias.len() => QuantParams::per_axis_symmetric(0, many.to_vec()),
-            _ => QuantParams::per_tensor(self.xs, 0),
+        let params = match self.ws.len() {
+            1 => QuantParams::per_tensor(self.acc_scale(0), 0),
+            _ => QuantParams::per_axis_symmetric(0, (0..bias.len()).map(|c| self.acc_scale(c)).collect()),
         };
         let data = Tensor::from_slice(&[bias.len()], bias)?;
         let ty = TensorType { quant: Some(Arc::new(params)), ..data.ty() };

@@ -76,8 +76,9 @@ impl Graph {
 
     /// `base`, or `base_1`, `base_2`, .. : a name that no value and no node has.
     pub fn fresh_name(&self, base: &str) -> String {
-        let taken: BTreeSet<&str> =
-            self.values.iter().map(|v| v.name.as_str()).chain(self.nodes.iter().map(|n| n.name.as_str())).collect();
+        let names = self.values.iter().map(|v| v.name.as_str()).chain(self.nodes.iter().map(|n| n.name.as_str()));
+        // Only names that begin with `base` can be in the way, so the set stays small in a large graph.
+        let taken: BTreeSet<&str> = names.filter(|n| n.starts_with(base)).collect();
         if !taken.contains(base) {
             return base.to_string();
         }

@@ -7,7 +7,10 @@ use ottava_hal::ValueId;
 #[derive(Debug, Clone)]
 pub struct Uses {
     producer: Vec<Option<usize>>,
-    readers: Vec<Vec<(usize, usize)>>,
+    /// Readers of value `v` are `readers[first[v]..first[v + 1]]`: one list, because a pass indexes a graph anew after
+    /// every patch.
+    readers: Vec<(usize, usize)>,
+    first: Vec<usize>,
     is_output: Vec<bool>,
 }
 
@@ -15,20 +18,24 @@ impl Uses {
     /// Indexes a graph.
     pub fn of(graph: &Graph) -> Self {
         let n = graph.values.len();
-        let mut uses = Self { producer: vec![None; n], readers: vec![vec![]; n], is_output: vec![false; n] };
+        let mut uses =
+            Self { producer: vec![None; n], readers: vec![], first: vec![0; n + 1], is_output: vec![false; n] };
         for (i, node) in graph.nodes.iter().enumerate() {
-            for out in &node.outputs {
-                uses.producer[out.0] = Some(i);
-            }
-            for (slot, input) in node.inputs.iter().enumerate() {
-                if let Some(id) = input {
-                    uses.readers[id.0].push((i, slot));
-                }
+            node.outputs.iter().for_each(|out| uses.producer[out.0] = Some(i));
+            node.inputs.iter().flatten().for_each(|id| uses.first[id.0 + 1] += 1);
+        }
+        for v in 0..n {
+            uses.first[v + 1] += uses.first[v];
+        }
+        let mut next = uses.first.clone();
+        uses.readers = vec![(0, 0); uses.first[n]];
+        for (i, node) in graph.nodes.iter().enumerate() {
+            for (slot, id) in node.inputs.iter().enumerate().filter_map(|(slot, id)| Some((slot, (*id)?))) {
+                uses.readers[next[id.0]] = (i, slot);
+                next[id.0] += 1;
             }
         }
-        for id in &graph.outputs {
-            uses.is_output[id.0] = true;
-        }
+        graph.outputs.iter().for_each(|id| uses.is_output[id.0] = true);
         uses
     }
 
@@ -39,7 +46,7 @@ impl Uses {
 
     /// Nodes (with the input slot) that read a value.
     pub fn readers(&self, id: ValueId) -> &[(usize, usize)] {
-        &self.readers[id.0]
+        &self.readers[self.first[id.0]..self.first[id.0 + 1]]
     }
 
     /// Whether a value is an output of the graph.

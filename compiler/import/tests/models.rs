@@ -175,3 +175,14 @@ fn weights_beside_the_model_are_read_from_its_folder() {
     let options = ImportOptions { folder: Some(dir.path().to_owned()) };
     assert!(import_onnx_bytes(model.encode_to_vec().into(), "m", &options).is_ok());
 }
+
+#[test]
+fn nan_in_a_weight_is_a_warning() {
+    let mut model = simple(13, vec![node("Add", "x k", "y")]);
+    let weights = floats("k", &[4], |i| if i == 2 { f32::NAN } else { 1.0 });
+    model.graph.as_mut().expect("a graph").initializer.push(weights);
+    let (_, notes) = import(&model).unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!(notes.len(), 1);
+    assert_eq!((notes[0].node.as_str(), notes[0].code), ("k", "M0104"));
+    assert!(notes[0].message.contains("element 2"), "{}", notes[0].message);
+}

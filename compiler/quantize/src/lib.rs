@@ -24,7 +24,7 @@ pub mod params;
 pub mod recipe;
 pub mod weights;
 
-pub use apply::{Quantized, Report, fingerprint, observations, quantize};
+pub use apply::{Quantized, Report, fingerprint, observations, quantize, quantize_dynamic};
 pub use bytes::fnv1a;
 pub use calibration::{Calibration, NonFinite, TensorStats};
 pub use channels::ChannelLayout;

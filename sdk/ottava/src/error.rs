@@ -1,7 +1,7 @@
 //! The one error type of the facade: invalid, unsupported, failed; each with what, where, found, expected and a remedy.
 //!
-//! Codes are stable and never reused. `M0`: models, `M1`: data, `Q0`: calibration, recipes, quantization, `P0`:
-//! placement, `H0`: drivers and devices, `H1`: the application's configuration. The list is [`codes`].
+//! Codes are stable and never reused. `M06`: models, `M07`: data, `Q06`: calibration, recipes, quantization, `P06`:
+//! placement, `H06`: drivers and devices, `H07`: the configuration. The list is [`codes`].
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -12,51 +12,51 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// Every code that the facade gives an error. Never reused.
 pub mod codes {
     /// A model file cannot be read.
-    pub const MODEL_FILE: &str = "M0001";
+    pub const MODEL_FILE: &str = "M0601";
     /// A model uses something that this version does not know.
-    pub const MODEL_UNSUPPORTED: &str = "M0002";
+    pub const MODEL_UNSUPPORTED: &str = "M0602";
     /// A model contradicts itself.
-    pub const MODEL_INVALID: &str = "M0003";
+    pub const MODEL_INVALID: &str = "M0603";
     /// A model cannot be written.
-    pub const MODEL_WRITE: &str = "M0004";
+    pub const MODEL_WRITE: &str = "M0604";
     /// A symbolic dimension has no value, or one that does not fit.
-    pub const MODEL_DIM: &str = "M0005";
+    pub const MODEL_DIM: &str = "M0605";
     /// A named input, output or tensor does not exist.
-    pub const MODEL_NAME: &str = "M0006";
+    pub const MODEL_NAME: &str = "M0606";
     /// A data file cannot be read.
-    pub const DATA_FILE: &str = "M0101";
+    pub const DATA_FILE: &str = "M0701";
     /// An array is missing or there is one too many.
-    pub const DATA_ARRAY: &str = "M0102";
+    pub const DATA_ARRAY: &str = "M0702";
     /// An array's element type does not fit.
-    pub const DATA_DTYPE: &str = "M0103";
+    pub const DATA_DTYPE: &str = "M0703";
     /// An array's shape does not fit.
-    pub const DATA_SHAPE: &str = "M0104";
+    pub const DATA_SHAPE: &str = "M0704";
     /// A value does not fit the input's range.
-    pub const DATA_RANGE: &str = "M0105";
+    pub const DATA_RANGE: &str = "M0705";
     /// Labels are missing or do not fit.
-    pub const DATA_LABELS: &str = "M0106";
+    pub const DATA_LABELS: &str = "M0706";
     /// An image cannot be read or prepared.
-    pub const DATA_IMAGE: &str = "M0107";
+    pub const DATA_IMAGE: &str = "M0707";
     /// A result cannot be written.
-    pub const DATA_WRITE: &str = "M0108";
+    pub const DATA_WRITE: &str = "M0708";
     /// A calibration cannot be read, merged or used.
-    pub const CALIBRATION: &str = "Q0001";
+    pub const CALIBRATION: &str = "Q0601";
     /// A recipe cannot be read or does not fit.
-    pub const RECIPE: &str = "Q0002";
+    pub const RECIPE: &str = "Q0602";
     /// A model cannot be quantized as asked.
-    pub const QUANTIZE: &str = "Q0003";
+    pub const QUANTIZE: &str = "Q0603";
     /// Compilation for the chosen devices failed.
-    pub const COMPILE: &str = "P0001";
+    pub const COMPILE: &str = "P0601";
     /// A device or driver failed.
-    pub const DEVICE_FAILED: &str = "H0001";
+    pub const DEVICE_FAILED: &str = "H0601";
     /// No driver offers the device.
-    pub const NO_DEVICE: &str = "H0002";
+    pub const NO_DEVICE: &str = "H0602";
     /// A device option is unknown or has a bad value.
-    pub const DEVICE_OPTION: &str = "H0003";
+    pub const DEVICE_OPTION: &str = "H0603";
     /// The configuration cannot be read.
-    pub const CONFIG: &str = "H0101";
+    pub const CONFIG: &str = "H0701";
     /// A part of the configuration that this version does not offer.
-    pub const CONFIG_UNAVAILABLE: &str = "H0102";
+    pub const CONFIG_UNAVAILABLE: &str = "H0702";
 }
 
 /// Where in a file a problem is.

@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result, codes};
 use ottava_graph::{Diagnostic, Graph};
-use ottava_hal::{Dim, TensorType};
+use ottava_hal::{Dim, Tensor, TensorType};
 use ottava_import::{ExportOptions, ImportError, ImportOptions, export_onnx, import_onnx_bytes};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -117,6 +117,24 @@ impl Model {
         known.into_iter().map(value).collect()
     }
 
+    /// Values of the symbols, from the shapes of inputs in the model's order.
+    pub fn dims_of(&self, inputs: &[Tensor]) -> Result<BTreeMap<String, usize>> {
+        let mut dims = BTreeMap::new();
+        for ((name, ty), tensor) in self.inputs().iter().zip(inputs) {
+            for (dim, &n) in ty.shape.0.iter().zip(tensor.shape()) {
+                if let Dim::Sym(s) = dim
+                    && *dims.entry(s.to_string()).or_insert(n) != n
+                {
+                    return Err(Error::invalid(codes::MODEL_DIM, format!("the dimension `{s}` has two values"))
+                        .in_file(&self.origin)
+                        .at(format!("input `{name}`"))
+                        .found(format!("{n} and {}", dims[&**s])));
+                }
+            }
+        }
+        Ok(dims)
+    }
+
     /// The graph with every symbolic dimension bound.
     pub fn bind(&self, dims: &BTreeMap<String, usize>) -> Result<Graph> {
         ottava_graph::bind(&self.graph, dims, 1).map_err(|e| self.invalid(e))
@@ -203,11 +221,15 @@ fn refused(diagnostics: &[Diagnostic]) -> Error {
     let Some(first) = errors.first() else {
         return Error::invalid(codes::MODEL_INVALID, "the model cannot be imported");
     };
-    let message = match errors.len() {
+    let message: String = match errors.len() {
         1 => first.message.clone(),
         n => format!("{} (and {} more problems)", first.message, n - 1),
     };
-    let mut error = Error::unsupported(first.code, message);
+    // The importer's code for what no version of the format allows.
+    const AGAINST_THE_RULES: &str = "M0101";
+    let invalid = first.code == AGAINST_THE_RULES;
+    let mut error =
+        if invalid { Error::invalid(first.code, message) } else { Error::unsupported(first.code, message) };
     if !first.node.is_empty() {
         error = error.at(format!("`{}`", first.node));
     }

@@ -29,6 +29,12 @@ pub(crate) fn canonical(
     Ok((graph, cx.diagnostics))
 }
 
+/// The model in its canonical float form with its symbols: what calibration and quantization work on.
+pub(crate) fn canonical_unbound(model: &Model, registry: &Registry) -> Result<Graph> {
+    let reference = registry.reference()?;
+    canonicalize(&model.graph, &mut Cx::new(reference.as_ref())).map_err(|e| model.invalid(e))
+}
+
 /// The graph with further values as outputs, behind its own.
 pub(crate) fn expose(graph: &Graph, values: &[ValueId]) -> Graph {
     let mut graph = graph.clone();

@@ -81,11 +81,12 @@ impl Session {
         let placement = placement(&registry.config, &chosen, options.device.is_some());
         let plan =
             ottava_compiler::compile(graph, &targets, &placement, &mut cx).map_err(|e| model.invalid(e))?;
-        let devices = open_devices(chosen, reference);
+        let diagnostics = cx.diagnostics;
+        let devices = open_devices(&chosen, &reference);
         let runner = Runner::new(plan, &devices, &CompileOptions::default()).map_err(|e| model.invalid(e))?;
         let (inputs, outputs) = (slots(&runner, &runner.plan().inputs), slots(&runner, &runner.plan().outputs));
         let state = State::new(&options.state, &inputs, &outputs)?;
-        let report = report(&runner, cx.diagnostics);
+        let report = report(&runner, diagnostics);
         Ok(Self { origin: model.origin.clone(), runner, inputs, outputs, state, report })
     }
 
@@ -235,9 +236,9 @@ fn placement(config: &Config, chosen: &[OpenDevice], explicit: bool) -> ottava_c
     ottava_compiler::Placement { fallback, priority }
 }
 
-fn open_devices(chosen: Vec<OpenDevice>, reference: Arc<dyn Device>) -> BTreeMap<String, Arc<dyn Device>> {
-    let mut devices = BTreeMap::from([(REFERENCE.to_owned(), reference)]);
-    devices.extend(chosen.into_iter().map(|d| (d.id, d.device)));
+fn open_devices(chosen: &[OpenDevice], reference: &Arc<dyn Device>) -> BTreeMap<String, Arc<dyn Device>> {
+    let mut devices = BTreeMap::from([(REFERENCE.to_owned(), reference.clone())]);
+    devices.extend(chosen.iter().map(|d| (d.id.clone(), d.device.clone())));
     devices
 }
 

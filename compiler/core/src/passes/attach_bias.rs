@@ -25,7 +25,8 @@ fn rule(graph: &Graph, uses: &Uses, index: usize) -> Result<Option<Patch>> {
         let Some(product_index) = uses.producer(x).filter(|_| uses.only_reader(x) == Some(index)) else { continue };
         let product = &graph.nodes[product_index];
         let Some(channels) = free_channels(graph, product) else { continue };
-        if graph.ty(add.outputs[0]).shape != graph.ty(x).shape {
+        // Half-precision results are rounded between the product and the sum.
+        if graph.ty(x).dtype != DataType::F32 || graph.ty(add.outputs[0]).shape != graph.ty(x).shape {
             continue;
         }
         if let Some(patch) = attach(graph, uses, (product_index, index), bias, channels)? {
@@ -49,7 +50,7 @@ fn free_channels(graph: &Graph, product: &Node) -> Option<Channels> {
         }
         "Conv" | "ConvTranspose" => out.len().checked_sub(2)?,
         "Gemm" if out.len() == 2 => 0,
-        "MatMul" if out.len() == 2 => 0,
+        "MatMul" if [0, 1].iter().all(|i| product.input(*i).is_some_and(|x| graph.ty(x).shape.rank() == 2)) => 0,
         _ => return None,
     };
     match out.get(out.len() - 1 - from_end)? {
@@ -75,6 +76,7 @@ fn attach(
         node.version = 13;
         node.attrs.set("transB", Attr::Int(0));
     }
+    node.attrs.0.remove("beta");
     node.inputs.resize(2, None);
     node.inputs.push(Some(bias));
     node.outputs = graph.nodes[add_index].outputs.clone();
@@ -105,7 +107,8 @@ fn bias_vector(
     let integers = dq.input(0).and_then(|q| graph.constant(q)).filter(|t| t.dtype() == DataType::S32);
     let Some(vector) = integers.map(|t| as_vector(t, channels)).transpose()?.flatten() else { return Ok(None) };
     let n_scales = dq.input(1).map_or(0, |s| graph.ty(s).shape.elements().unwrap_or(0));
-    if n_scales != 1 && n_scales != channels.extent || vector.elements() != channels.extent {
+    let blocked = dq.attrs.int("block_size", 0)? != 0 || dq.input(1).is_none_or(|s| graph.ty(s).shape.rank() > 1);
+    if n_scales != 1 && n_scales != channels.extent || blocked {
         return Ok(None);
     }
     let name = fresh(graph, patch, &format!("{}_bias", graph.name_of(id)));

@@ -3,7 +3,7 @@
 use super::rules::is;
 use crate::Cx;
 use ottava_graph::{Attr, Graph, Patch, Result, Uses, rewrite};
-use ottava_hal::Node;
+use ottava_hal::{Fused, Node};
 
 /// Runs the pass.
 pub fn run(graph: &mut Graph, _: &mut Cx) -> Result<usize> {
@@ -17,7 +17,8 @@ fn rule(graph: &Graph, uses: &Uses, index: usize) -> Result<Option<Patch>> {
     let Some(first) = uses.producer(x).map(|i| &graph.nodes[i]).filter(|n| is(n, "Transpose")) else { return Ok(None) };
     let (Some(p), Some(q)) = (perm(graph, first)?, perm(graph, second)?) else { return Ok(None) };
     let types = [first.input(0), Some(x), Some(second.outputs[0])].map(|id| id.map(|v| graph.ty(v).quant.clone()));
-    if p.len() != q.len() || types[0] != types[1] || types[1] != types[2] {
+    let clamps = first.fused != Fused::default() || second.fused != Fused::default();
+    if p.len() != q.len() || types[0] != types[1] || types[1] != types[2] || clamps {
         return Ok(None);
     }
     let both: Vec<i64> = q.iter().map(|&i| p[i] as i64).collect();

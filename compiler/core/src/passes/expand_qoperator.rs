@@ -63,12 +63,13 @@ fn expand(graph: &Graph, index: usize, form: &Form) -> Result<Option<Patch>> {
     let node = &graph.nodes[index];
     let is_const = |i: usize| node.input(i).is_none_or(|id| graph.constant(id).is_some());
     let params = form.tensors.iter().flat_map(|t| [t + 1, t + 2]).chain([form.out, form.out + 1]);
-    if !params.into_iter().all(is_const) || !form.bias.is_none_or(is_const) || refuses(node, form)? {
+    if !params.into_iter().all(is_const) || !form.bias.is_none_or(is_const) || refuses(graph, node, form)? {
         return Ok(None);
     }
     let mut patch = Patch::new(graph);
     let mut float = Node::new(node.name.clone(), form.float.0, form.float.1);
     float.attrs = node.attrs.clone();
+    ["channels_last", "opset"].iter().for_each(|own| drop(float.attrs.0.remove(*own)));
     float.fused.zp_before_round = form.zp_before_round;
     for t in form.tensors {
         let axis = weight_axis(form.float.0, *t, node)?;
@@ -80,15 +81,23 @@ fn expand(graph: &Graph, index: usize, form: &Form) -> Result<Option<Patch>> {
         let Some(real) = bias_node(graph, &mut patch, node, bias, form)? else { return Ok(None) };
         float.inputs.push(Some(real));
     }
-    finish(graph, &mut patch, index, float, form.out);
+    finish(graph, &mut patch, index, float, form.out)?;
     Ok(Some(patch))
 }
 
-/// Attributes that the float operator does not have the same meaning for.
-fn refuses(node: &Node, form: &Form) -> Result<bool> {
+/// Forms that the float operator does not express: attributes of other meaning, parameters that are not one number or
+/// one per output channel, a bias that is no vector.
+fn refuses(graph: &Graph, node: &Node, form: &Form) -> Result<bool> {
     let channels_last = node.attrs.int("channels_last", 0)? != 0;
     let old_softmax = form.float.0 == "Softmax" && node.attrs.int("opset", 13)? < 13;
-    Ok(channels_last || old_softmax)
+    let shape = |i: usize| node.input(i).map(|id| &graph.ty(id).shape);
+    let many = |i: usize| shape(i).is_some_and(|s| s.elements() != Some(1));
+    let activations =
+        form.tensors.iter().enumerate().filter(|(i, _)| *i == 0 || form.bias.is_none() && form.op != "QLinearMatMul");
+    let per_row = activations.into_iter().any(|(_, t)| many(t + 1)) || many(form.out);
+    let matrix = |i: usize| shape(i).is_some_and(|s| s.rank() > 1);
+    let tables = form.tensors.iter().any(|t| matrix(t + 1)) || form.bias.is_some_and(matrix);
+    Ok(channels_last || old_softmax || per_row || tables)
 }
 
 /// The axis along which per-channel parameters of tensor `t` run.
@@ -138,13 +147,13 @@ fn bias_node(graph: &Graph, patch: &mut Patch, node: &Node, bias: ValueId, form:
 }
 
 /// Inserts the float node and the QuantizeLinear behind it (none where the output's scale is absent: float output).
-fn finish(graph: &Graph, patch: &mut Patch, index: usize, mut float: Node, out: usize) {
+fn finish(graph: &Graph, patch: &mut Patch, index: usize, mut float: Node, out: usize) -> Result<()> {
     let node = &graph.nodes[index];
     patch.remove.push(index);
     let Some(scale) = node.input(out) else {
         float.outputs = node.outputs.clone();
         patch.insert.push(float);
-        return;
+        return Ok(());
     };
     let ty = TensorType { dtype: DataType::F32, quant: None, ..graph.ty(node.outputs[0]).clone() };
     let name = fresh(graph, patch, &format!("{}_real", node.name));
@@ -152,9 +161,19 @@ fn finish(graph: &Graph, patch: &mut Patch, index: usize, mut float: Node, out: 
     float.outputs = vec![real];
     patch.insert.push(float);
     let mut q = Node::new(fresh(graph, patch, &format!("{}_quantize", node.name)), "QuantizeLinear", 13);
-    q.inputs = vec![Some(real), Some(scale), node.input(out + 1)];
+    // Without a zero point the result has the storage of the operand, QuantizeLinear's would be u8.
+    let storage = graph.ty(node.outputs[0]).dtype;
+    let zero_point = node.input(out + 1).map_or_else(|| zero(graph, patch, node, storage), Ok)?;
+    q.inputs = vec![Some(real), Some(scale), Some(zero_point)];
     q.outputs = node.outputs.clone();
     patch.insert.push(q);
+    Ok(())
+}
+
+fn zero(graph: &Graph, patch: &mut Patch, node: &Node, storage: DataType) -> Result<ValueId> {
+    let data = ottava_hal::Tensor::from_ints(storage, &[], &[0])?;
+    let name = fresh(graph, patch, &format!("{}_zero_point", node.name));
+    Ok(super::rules::patch_const(patch, name, data))
 }
 
 /// `QLinearConcat` has its output's parameters first and any number of inputs.
@@ -179,7 +198,7 @@ mod concat {
                 let params = (node.input(3 * g + 3), node.input(3 * g + 4));
                 float.inputs.push(Some(dequantize(graph, &mut patch, node, x, params, 1)));
             }
-            finish(graph, &mut patch, index, float, 0);
+            finish(graph, &mut patch, index, float, 0)?;
             Ok(Some(patch))
         })
     }

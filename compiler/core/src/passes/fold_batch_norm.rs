@@ -69,6 +69,9 @@ fn fold(graph: &Graph, conv: &Node, bn: &Node) -> Result<Option<Folded>> {
     }
     let scale = |c: usize| f64::from(stats[0][c]) / (f64::from(stats[3][c]) + eps).sqrt();
     let bias_of = |c: usize| (f64::from(old_bias[c]) - f64::from(stats[2][c])) * scale(c) + f64::from(stats[1][c]);
+    if (0..n_channels).any(|c| !scale(c).is_finite()) {
+        return Ok(None);
+    }
     let mut folded = weights.clone();
     let per_channel = weights.elements() / n_channels;
     for (c, row) in folded.as_slice_mut::<f32>()?.chunks_mut(per_channel.max(1)).enumerate() {

@@ -6,8 +6,9 @@
 
 use super::rules::{is, is_any, is_ottava};
 use crate::{Cx, evaluate_constant};
-use ottava_graph::{Diagnostic, Graph, Patch, Result, rewrite};
+use ottava_graph::{Diagnostic, Graph, Patch, Result, infer_types, rewrite};
 use ottava_hal::{Node, Tensor};
+use std::collections::BTreeSet;
 
 /// Results above this size fold only if they do not grow.
 const MAX_GROWN_BYTES: usize = 16 << 20;
@@ -22,9 +23,27 @@ pub fn run_all(graph: &mut Graph, cx: &mut Cx) -> Result<usize> {
     fold(graph, cx, |_| true)
 }
 
+/// Shapes that become known make more constants (Reshape, then Shape of its result): folds until nothing changes.
 fn fold(graph: &mut Graph, cx: &mut Cx, may_fold: fn(&Node) -> bool) -> Result<usize> {
-    let mut refused = std::collections::BTreeSet::new();
-    let n = rewrite(graph, "fold_constants", |graph, _, index| {
+    let mut refused = BTreeSet::new();
+    let mut total = 0;
+    loop {
+        let n = fold_once(graph, cx, may_fold, &mut refused)?;
+        total += n;
+        if n == 0 {
+            return Ok(total + graph.remove_dead());
+        }
+        infer_types(graph)?;
+    }
+}
+
+fn fold_once(
+    graph: &mut Graph,
+    cx: &mut Cx,
+    may_fold: fn(&Node) -> bool,
+    refused: &mut BTreeSet<String>,
+) -> Result<usize> {
+    rewrite(graph, "fold_constants", |graph, _, index| {
         let node = &graph.nodes[index];
         if !may_fold(node) || refused.contains(&node.name) {
             return Ok(None);
@@ -44,8 +63,7 @@ fn fold(graph: &mut Graph, cx: &mut Cx, may_fold: fn(&Node) -> bool) -> Result<u
                 Ok(None)
             }
         }
-    })?;
-    Ok(n + graph.remove_dead())
+    })
 }
 
 fn inputs_are_constant(graph: &Graph, node: &Node) -> bool {
@@ -54,8 +72,9 @@ fn inputs_are_constant(graph: &Graph, node: &Node) -> bool {
     (inputs.peek().is_some() || generates) && inputs.all(|id| graph.constant(*id).is_some())
 }
 
+/// A shape that only data decides (NonZero) is bounded by the inputs.
 fn grows(graph: &Graph, node: &Node) -> bool {
-    let size = |id| graph.ty(id).byte_len().unwrap_or(usize::MAX);
+    let size = |id| graph.ty(id).byte_len().unwrap_or(0);
     let into: usize = node.inputs.iter().flatten().map(|id| size(*id)).fold(0, usize::saturating_add);
     let out: usize = node.outputs.iter().map(|id| size(*id)).fold(0, usize::saturating_add);
     out > MAX_GROWN_BYTES && out > into
@@ -90,6 +109,7 @@ fn replace_by(graph: &Graph, index: usize, results: Vec<Tensor>) -> Patch {
         let mut value = graph.value(*id).clone();
         value.name = super::rules::fresh(graph, &patch, &format!("{}_const", value.name));
         value.ty.shape = data.ty().shape;
+        value.ty.dtype = data.dtype();
         value.constant = Some(data);
         let new = patch.value(value);
         patch.replace.push((*id, new));

@@ -2,15 +2,15 @@
 //! (numerics.md section 4).
 //!
 //! Products (Conv, ConvTranspose, Gemm, MatMul) may also keep a float result (no Quantize behind). Their bias becomes
-//! s32 at scale `xs * ws[c]`. What cannot be folded stays in float, between explicit bridges, with a diagnostic that
-//! says why: weights quantized along another axis than the operator's channels, a bias or an accumulator that does not
-//! fit 32 bits.
+//! s32 at scale `xs * ws[c]`; a MatMul takes the Add of a constant behind it as its bias. What cannot be folded stays in
+//! float, between explicit bridges, with a diagnostic that says why: weights quantized along another axis than the
+//! operator's channels, a bias or an accumulator that does not fit 32 bits.
 
-use super::rules::{PRODUCTS, commutes, dequantized, is_any, only_quantize};
+use super::rules::{PRODUCTS, commutes, dequantized, is, is_any, only_quantize};
 use crate::Cx;
-use crate::products::{OrWhy, Product, describe};
+use crate::products::{BiasIntegers, OrWhy, Product, describe};
 use ottava_graph::{Diagnostic, Graph, Patch, Result, Uses, rewrite};
-use ottava_hal::{Node, RequantMode, Scheme, ValueId};
+use ottava_hal::{Node, RequantMode, ValueId};
 use std::collections::BTreeSet;
 
 /// Operators whose every input is data.
@@ -31,10 +31,12 @@ const FIRST_INPUT: &[&str] = &[
 ];
 /// Operators that rescale a sum with a multiplier and therefore have a requantization mode.
 const ACCUMULATING: &[&str] = &["AveragePool", "GlobalAveragePool", "ReduceMean", "ReduceSum"];
+/// A multiplier must stay below this (numerics.md section 5).
+const MAX_MULTIPLIER: f32 = 2_147_483_648.0;
 
 /// Runs the pass.
 pub fn run(graph: &mut Graph, cx: &mut Cx) -> Result<usize> {
-    super::merge_bridges::run(graph, cx)?;
+    let merged = super::merge_bridges::run(graph, cx)?;
     let mut refused: BTreeSet<String> = BTreeSet::new();
     let n = rewrite(graph, "fold_qdq", |graph, uses, index| {
         let node = &graph.nodes[index];
@@ -45,7 +47,13 @@ pub fn run(graph: &mut Graph, cx: &mut Cx) -> Result<usize> {
             return Ok(fold_plain(graph, uses, index));
         }
         match fold_product(graph, uses, index)? {
-            Folding::Folded(patch) => Ok(Some(*patch)),
+            Folding::Folded { patch, rescaled } => {
+                if rescaled {
+                    let what = "its bias stood at another scale than that of its accumulator and was requantized";
+                    cx.diagnostics.push(Diagnostic::note("Q0403", &node.name, what));
+                }
+                Ok(Some(*patch))
+            }
             Folding::NotQuantized => Ok(None),
             Folding::Refused(why) => {
                 refused.insert(node.name.clone());
@@ -54,15 +62,16 @@ pub fn run(graph: &mut Graph, cx: &mut Cx) -> Result<usize> {
             }
         }
     })?;
-    Ok(n + graph.remove_dead())
+    Ok(merged + n + graph.remove_dead())
 }
 
 fn already_typed(graph: &Graph, node: &Node) -> bool {
     node.input(0).is_some_and(|x| graph.ty(x).quant.is_some())
 }
 
-fn is_per_tensor(graph: &Graph, id: ValueId) -> bool {
-    graph.ty(id).quant.as_ref().is_some_and(|q| q.scheme == Scheme::PerTensor)
+/// Scale of a value that is quantized per tensor.
+fn tensor_scale(graph: &Graph, id: ValueId) -> Option<f32> {
+    graph.ty(id).quant.as_deref()?.as_per_tensor().map(|(scale, _)| scale)
 }
 
 /// An operator that is no product: data inputs and the one output are typed.
@@ -79,20 +88,22 @@ fn fold_plain(graph: &Graph, uses: &Uses, index: usize) -> Option<Patch> {
     };
     let mut inputs = node.inputs.clone();
     for slot in inputs.iter_mut().take(n_data) {
-        let typed = dequantized(graph, uses, (*slot)?).filter(|q| is_per_tensor(graph, *q))?;
+        let typed = dequantized(graph, uses, (*slot)?).filter(|q| tensor_scale(graph, *q).is_some())?;
         *slot = Some(typed);
     }
     let [out] = node.outputs.as_slice() else { return None };
     let q_index = only_quantize(graph, uses, *out)?;
     let quantize = &graph.nodes[q_index];
-    if !is_per_tensor(graph, quantize.outputs[0]) {
+    let ys = tensor_scale(graph, quantize.outputs[0])?;
+    let accumulates = is_any(node, ACCUMULATING);
+    if accumulates && inputs[0].and_then(|x| tensor_scale(graph, x)).is_none_or(|xs| xs / ys >= MAX_MULTIPLIER) {
         return None;
     }
     let mut typed = node.clone();
     typed.inputs = inputs;
     typed.outputs = quantize.outputs.clone();
     typed.fused.clamp = quantize.fused.clamp;
-    typed.requant = is_any(node, ACCUMULATING).then_some(RequantMode::Fp32Rne);
+    typed.requant = accumulates.then_some(RequantMode::Fp32Rne);
     let mut patch = Patch::new(graph);
     patch.remove = vec![index, q_index];
     patch.insert.push(typed);
@@ -100,7 +111,11 @@ fn fold_plain(graph: &Graph, uses: &Uses, index: usize) -> Option<Patch> {
 }
 
 enum Folding {
-    Folded(Box<Patch>),
+    Folded {
+        patch: Box<Patch>,
+        /// The bias was requantized.
+        rescaled: bool,
+    },
     NotQuantized,
     Refused(String),
 }
@@ -114,47 +129,74 @@ fn fold_product(graph: &Graph, uses: &Uses, index: usize) -> Result<Folding> {
         Err(why) => return Ok(Folding::Refused(why)),
     };
     let mut patch = Patch::new(graph);
+    patch.remove.push(index);
+    let mut out = node.outputs[0];
     let bias = match node.input(2) {
-        None => None,
         Some(id) => match bias_integers(graph, uses, &product, node, id)? {
-            Ok(values) => Some(values),
+            Ok(bias) => Some(bias),
             Err(why) => return Ok(Folding::Refused(why)),
         },
+        None => added_bias(graph, uses, &product, index)?.map(|(add, bias)| {
+            patch.remove.push(add);
+            out = graph.nodes[add].outputs[0];
+            bias
+        }),
     };
-    if let Some(why) = product.overflow(graph, bias.as_deref())? {
+    if let Some(why) = product.overflow(graph, bias.as_ref().map(|b| b.values.as_slice()))? {
         return Ok(Folding::Refused(why));
     }
     let mut typed = node.clone();
     typed.inputs = vec![Some(x), Some(w)];
-    if let Some(values) = bias {
-        typed.inputs.push(Some(product.bias_value(graph, &mut patch, node, &values)?));
+    if let Some(bias) = &bias {
+        typed.inputs.push(Some(product.bias_value(graph, &mut patch, node, &bias.values)?));
     }
+    typed.outputs = vec![out];
     typed.requant = Some(RequantMode::Fp32Rne);
     typed.attrs.0.remove("beta");
-    patch.remove.push(index);
-    if let Some(q_index) =
-        only_quantize(graph, uses, node.outputs[0]).filter(|q| is_per_tensor(graph, graph.nodes[*q].outputs[0]))
-    {
+    let fits = |q: &usize| tensor_scale(graph, graph.nodes[*q].outputs[0]).is_some_and(|ys| product.requantizes_to(ys));
+    if let Some(q_index) = only_quantize(graph, uses, out).filter(fits) {
         let quantize = &graph.nodes[q_index];
         typed.outputs = quantize.outputs.clone();
         typed.fused.clamp = quantize.fused.clamp;
         patch.remove.push(q_index);
     }
     patch.insert.push(typed);
-    Ok(Folding::Folded(Box::new(patch)))
+    Ok(Folding::Folded { patch: Box::new(patch), rescaled: bias.is_some_and(|b| b.rescaled) })
 }
 
 /// The bias as integers at the product's scale, or why there are none.
-fn bias_integers(graph: &Graph, uses: &Uses, product: &Product, node: &Node, id: ValueId) -> Result<OrWhy<Vec<i32>>> {
-    let beta = f64::from(node.attrs.float("beta", 1.0)?);
+fn bias_integers(
+    graph: &Graph,
+    uses: &Uses,
+    product: &Product,
+    node: &Node,
+    id: ValueId,
+) -> Result<OrWhy<BiasIntegers>> {
+    let beta = if is(node, "Gemm") { node.attrs.float("beta", 1.0)? } else { 1.0 };
     if let Some(data) = graph.constant(id) {
-        return Ok(product.quantize_bias(&data.to_f32s()?, beta));
+        return product.bias(data, None, beta);
     }
-    let Some(q) = dequantized(graph, uses, id) else {
-        return Ok(Err("its bias is computed at run time, which the integer form has no place for".into()));
-    };
-    let (Some(data), Some(params)) = (graph.constant(q), graph.ty(q).quant.clone()) else {
-        return Ok(Err("its bias is computed at run time, which the integer form has no place for".into()));
-    };
-    Ok(product.adopt_bias(data, &params, beta))
+    let q = dequantized(graph, uses, id);
+    match q.and_then(|q| Some((graph.constant(q)?, graph.ty(q).quant.clone()?))) {
+        Some((data, params)) => product.bias(data, Some(&params), beta),
+        None => Ok(Err("its bias is computed at run time, which the integer form has no place for".into())),
+    }
+}
+
+/// The Add of a constant behind a MatMul that has no bias, if the constant varies only along the last axis.
+fn added_bias(graph: &Graph, uses: &Uses, product: &Product, index: usize) -> Result<Option<(usize, BiasIntegers)>> {
+    let node = &graph.nodes[index];
+    let y = node.outputs[0];
+    let Some(add_index) = uses.only_reader(y).filter(|_| is(node, "MatMul")) else { return Ok(None) };
+    let add = &graph.nodes[add_index];
+    let same_shape = graph.ty(add.outputs[0]).shape == graph.ty(y).shape;
+    if !is(add, "Add") || add.fused != Default::default() || !same_shape {
+        return Ok(None);
+    }
+    let Some(other) = add.inputs.iter().flatten().copied().find(|id| *id != y) else { return Ok(None) };
+    let integers = dequantized(graph, uses, other).and_then(|q| graph.constant(q));
+    if graph.constant(other).is_none() && integers.is_none_or(|t| t.dtype() != ottava_hal::DataType::S32) {
+        return Ok(None);
+    }
+    Ok(bias_integers(graph, uses, product, node, other)?.ok().map(|bias| (add_index, bias)))
 }

@@ -15,7 +15,6 @@ mod fuse_activation;
 mod fuse_residual;
 mod merge_bridges;
 mod move_bridges;
-mod propagate_types;
 mod remove_identities;
 pub(crate) mod rules;
 mod type_qdq;
@@ -46,10 +45,10 @@ pub static CANONICAL: &[Pass] = passes![
 
 /// From a canonical to a quantized graph.
 pub static QUANTIZED: &[Pass] = passes![
+    fold_constants,
     expand_qoperator,
     type_weights,
     type_qdq,
-    propagate_types,
     absorb_activation,
     move_bridges,
     fold_qdq,

@@ -1,10 +1,10 @@
 //! Takes out nodes that change nothing: Identity, Dropout, casts to the same type, reshapes and transposes that keep
-//! everything in place, zero padding, and nodes whose results nobody reads.
+//! everything in place, zero padding, a Concat, Sum or Max of one tensor, and nodes whose results nobody reads.
 
 use super::rules::{is, is_any};
 use crate::Cx;
 use ottava_graph::{Graph, Patch, Result, rewrite};
-use ottava_hal::Node;
+use ottava_hal::{Fused, Node};
 
 /// Runs the pass.
 pub fn run(graph: &mut Graph, _: &mut Cx) -> Result<usize> {
@@ -21,7 +21,8 @@ pub fn run(graph: &mut Graph, _: &mut Cx) -> Result<usize> {
 }
 
 fn is_identity(graph: &Graph, node: &Node) -> bool {
-    let Some(x) = node.input(0) else { return false };
+    // A clamp or an activation that was fused into a node is work, whatever the node itself does.
+    let Some(x) = node.input(0).filter(|_| node.fused == Fused::default()) else { return false };
     let (from, to) = (graph.ty(x), graph.ty(node.outputs[0]));
     if is_any(node, &["Identity", "Dropout"]) {
         return from.quant == to.quant && !training(graph, node);
@@ -32,12 +33,12 @@ fn is_identity(graph: &Graph, node: &Node) -> bool {
     match node.op.as_str() {
         _ if !node.domain.is_empty() => false,
         "Cast" | "Reshape" | "Flatten" | "Squeeze" | "Unsqueeze" | "Expand" => true,
-        "Transpose" => node
-            .attrs
-            .ints_opt("perm")
-            .ok()
-            .flatten()
-            .is_some_and(|p| p.iter().enumerate().all(|(i, v)| i as i64 == *v)),
+        "Concat" | "Sum" | "Mean" | "Max" | "Min" => node.inputs.len() == 1,
+        "Transpose" => match node.attrs.ints_opt("perm") {
+            Ok(Some(perm)) => perm.iter().enumerate().all(|(i, v)| i as i64 == *v),
+            Ok(None) => from.shape.rank() < 2,
+            Err(_) => false,
+        },
         "Pad" => {
             node.input(1).and_then(|id| graph.constant(id)?.to_ints().ok()).is_some_and(|p| p.iter().all(|v| *v == 0))
         }

@@ -42,7 +42,13 @@ pub fn is_ottava(node: &Node, op: &str) -> bool {
 
 /// Whether quantization commutes with a node: it moves elements, or picks the largest.
 pub fn commutes(node: &Node) -> bool {
-    is_any(node, MOVERS) || is(node, "MaxPool") && node.outputs.len() == 1 || is_nearest_resize(node)
+    let largest = is(node, "MaxPool") && node.outputs.len() == 1 || is(node, "GlobalMaxPool");
+    is_any(node, MOVERS) || largest || is_nearest_resize(node)
+}
+
+/// Whether a node carries integers from its data inputs (all of a Concat, the first of any other) to its outputs.
+pub fn moves_integers(node: &Node) -> bool {
+    commutes(node) || is(node, "Concat")
 }
 
 fn is_nearest_resize(node: &Node) -> bool {
@@ -82,17 +88,16 @@ pub fn const_scalar(graph: &Graph, id: ValueId) -> Option<f32> {
 pub fn constant_params(graph: &Graph, node: &Node, storage: DataType, shape: &[Option<usize>]) -> Option<QuantParams> {
     let scale = graph.constant(node.input(1)?)?;
     let scales = scale.to_f32s().ok()?;
-    let zero_points = match node.input(2) {
+    let zero_points: Vec<i32> = match node.input(2) {
         Some(id) => graph.constant(id)?.to_ints().ok()?.into_iter().map(|z| z as i32).collect(),
-        None => vec![0; scales.len()],
+        None => vec![0],
     };
+    let zero_points = if let [z] = zero_points[..] { vec![z; scales.len()] } else { zero_points };
     let block = node.attrs.int("block_size", 0).ok()?;
     let axis = || ottava_ops::util::axis(node.attrs.int("axis", 1).ok()?, shape.len()).ok();
     let scheme = match (scale.shape().len(), scales.len()) {
         _ if block > 0 => Scheme::Blocked { axis: axis()?, block: block as usize },
-        (0, _) => Scheme::PerTensor,
-        (1, 1) if axis().is_none_or(|a| shape[a] != Some(1)) => Scheme::PerTensor,
-        (1, 1) => Scheme::PerTensor,
+        (0, _) | (1, 1) => Scheme::PerTensor,
         (1, _) => Scheme::PerAxis { axis: axis()? },
         _ => return None,
     };

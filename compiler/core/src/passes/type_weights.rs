@@ -41,11 +41,14 @@ fn rule(graph: &Graph, uses: &Uses, index: usize, cx: &Cx) -> Result<Option<Patc
 
 /// The quantization axis after the mover; any axis for per-tensor parameters, `None` where it cannot be followed.
 fn moved_axis(graph: &Graph, mover: &Node, dq: &Node) -> Result<Option<i64>> {
-    let n_scales = dq.input(1).and_then(|id| graph.ty(id).shape.elements());
-    if n_scales == Some(1) {
+    let scale = dq.input(1).map(|id| &graph.ty(id).shape);
+    if dq.attrs.int("block_size", 0)? != 0 || scale.is_none_or(|s| s.rank() > 1) {
+        return Ok(None);
+    }
+    if scale.and_then(|s| s.elements()) == Some(1) {
         return Ok(Some(0));
     }
-    if dq.attrs.int("block_size", 0)? != 0 || !is(mover, "Transpose") {
+    if !is(mover, "Transpose") {
         return Ok(None);
     }
     let rank = dq.input(0).map_or(0, |id| graph.ty(id).shape.rank());

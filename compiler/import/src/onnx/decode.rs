@@ -22,6 +22,11 @@ pub fn decode_tensor_file(bytes: Bytes, origin: &str) -> Result<OnnxTensor, Impo
     OnnxTensor::from_proto(&tensor, &mut ExternalData::none())
 }
 
+/// Reads the file at `path` that holds one tensor.
+pub fn read_tensor(path: &Path) -> Result<OnnxTensor, ImportError> {
+    decode_tensor_file(read_file(path)?, &path.display().to_string())
+}
+
 /// Reads and decodes the model file at `path`.
 pub fn read_model(path: &Path) -> Result<ModelProto, ImportError> {
     decode_model(read_file(path)?, &path.display().to_string())

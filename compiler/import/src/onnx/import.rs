@@ -14,7 +14,7 @@ use super::raw::{Problem, RawNode, Refusal, full_op};
 use super::{attribute, order, types};
 use crate::ImportError;
 use ottava_graph::{Diagnostic, Graph};
-use ottava_hal::{DataType, TensorType};
+use ottava_hal::{DataType, Tensor, TensorType};
 use prost::bytes::Bytes;
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -150,7 +150,10 @@ impl Importer {
                 continue;
             }
             match attribute::tensor(&proto, &mut self.external) {
-                Ok(data) => self.cx.add_constant(proto.name, data),
+                Ok(data) => {
+                    self.notes.extend(nan_warning(&proto.name, &data));
+                    self.cx.add_constant(proto.name, data);
+                }
                 Err(refusal) => {
                     self.model_problem(refusal);
                     self.hole(vec![proto.name]);
@@ -266,4 +269,17 @@ impl Importer {
         let ty = TensorType::fixed(DataType::F32, &[]);
         self.inputs.extend(values.into_iter().filter(|name| !name.is_empty()).map(|name| (name, ty.clone())));
     }
+}
+
+/// A warning where a constant holds NaN, which no training means.
+fn nan_warning(name: &str, data: &Tensor) -> Option<Diagnostic> {
+    let idx = match data.dtype() {
+        DataType::F32 => data.as_slice::<f32>().ok()?.iter().position(|v| v.is_nan()),
+        DataType::F64 => data.as_slice::<f64>().ok()?.iter().position(|v| v.is_nan()),
+        DataType::F16 => data.as_slice::<half::f16>().ok()?.iter().position(|v| v.is_nan()),
+        DataType::BF16 => data.as_slice::<half::bf16>().ok()?.iter().position(|v| v.is_nan()),
+        _ => None,
+    }?;
+    let what = format!("element {idx} of the constant is NaN; everything computed from it may be");
+    Some(Diagnostic::warning("M0104", name, what).with_help("train or export the network again"))
 }

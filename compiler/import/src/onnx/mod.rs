@@ -17,7 +17,7 @@ pub mod tensor;
 mod types;
 mod wire;
 
-pub use decode::{decode_model, decode_tensor_file, read_model};
+pub use decode::{decode_model, decode_tensor_file, read_model, read_tensor};
 pub use elem::ElemType;
 pub use export::{ExportOptions, export_onnx};
 pub use external::ExternalData;

@@ -131,8 +131,8 @@ mod tests {
         assert!(text(&info(0, vec![])).contains("element type 0"));
         assert!(text(&info(1, vec![Some(DimValue::DimValue(-5))])).contains("-5"));
         let mut sequence = info(1, vec![]);
-        let kind = Kind::SequenceType(Box::new(Sequence::default()));
-        sequence.r#type = Some(Box::new(TypeProto { value: Some(kind), ..Default::default() })).map(|b| *b);
+        let kind = Kind::SequenceType(Box::<Sequence>::default());
+        sequence.r#type = Some(TypeProto { value: Some(kind), ..Default::default() });
         assert!(text(&sequence).contains("a sequence"));
     }
 

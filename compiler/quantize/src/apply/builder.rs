@@ -68,7 +68,10 @@ impl Builder {
     pub(crate) fn param_constants(&mut self, base: &str, params: &ValueParams) -> ottava_hal::Result<[ValueId; 2]> {
         self.require(params.dtype);
         let zero = Tensor::from_ints(params.dtype, &[], &[i64::from(params.zero_point)])?;
-        Ok([self.constant(format!("{base}/scale"), Tensor::scalar(params.scale)), self.constant(format!("{base}/zp"), zero)])
+        Ok([
+            self.constant(format!("{base}/scale"), Tensor::scalar(params.scale)),
+            self.constant(format!("{base}/zp"), zero),
+        ])
     }
 
     /// Quantize and dequantize `source` into `out`.

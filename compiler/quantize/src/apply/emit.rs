@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use ottava_graph::{Diagnostic, Graph};
-use ottava_hal::{DataType, Tensor, ValueId};
+use ottava_hal::{DataType, ValueId};
 
 use super::builder::Builder;
 use super::kinds::{Kind, data_slots};
@@ -47,7 +47,9 @@ impl Emission<'_> {
     fn product(&self, builder: &mut Builder, idx: usize, notes: &mut Vec<Diagnostic>) -> Result<()> {
         let node = &self.graph.nodes[idx];
         let (Some(x), Some(w)) = (node.input(0), node.input(1)) else { return Ok(()) };
-        let (Some(x_params), Some(shape)) = (self.params_of(x), WeightShape::of(self.graph, node)) else { return Ok(()) };
+        let (Some(x_params), Some(shape)) = (self.params_of(x), WeightShape::of(self.graph, node)) else {
+            return Ok(());
+        };
         let added = self.plan.biases.iter().find(|(product, ..)| *product == idx);
         let bias_id = added.map(|(_, _, bias)| *bias).or(node.input(2));
         let bias = bias_id.map(|id| bias_values(self.graph, id, shape.out_channels)).transpose()?;
@@ -108,13 +110,13 @@ impl Emission<'_> {
             let (Some(params), Some(data)) = (params, self.graph.constant(id)) else { continue };
             let (lo, hi) = params.dtype.storage_range().unwrap_or((0, 255));
             let values = data.to_f32s().map_err(internal)?;
-            let quantize = |x: f32| {
-                ottava_hal::refmath::quantize::quantize_f32(x, params.scale, params.zero_point, lo, hi)
-            };
+            let quantize =
+                |x: f32| ottava_hal::refmath::quantize::quantize_f32(x, params.scale, params.zero_point, lo, hi);
             let codes: Vec<i32> = values.into_iter().map(quantize).collect();
             let codes = code_tensor(params.dtype, data.shape(), &codes).map_err(internal)?;
             let name = self.graph.name_of(id).to_owned();
-            let dq = builder.dequantized_constant(&name, codes, &[params.scale], params.zero_point, 0).map_err(internal)?;
+            let dq =
+                builder.dequantized_constant(&name, codes, &[params.scale], params.zero_point, 0).map_err(internal)?;
             builder.graph.nodes[idx].inputs[slot] = Some(dq);
         }
         Ok(())
@@ -152,16 +154,10 @@ impl Emission<'_> {
 }
 
 /// Constants were checked before they got here; what remains is a size that this machine cannot hold.
-fn internal(error: ottava_hal::Error) -> Error {
+pub(super) fn internal(error: ottava_hal::Error) -> Error {
     Error::Unsupported {
         what: "this graph".to_owned(),
         reason: error.to_string(),
         help: "report the model if its constants fit into memory".to_owned(),
     }
-}
-
-/// The quantized constant of an initializer, for tests and reports.
-#[cfg(test)]
-pub(crate) fn constant_of<'a>(graph: &'a Graph, name: &str) -> Option<&'a Tensor> {
-    graph.find_value(name).and_then(|id| graph.constant(id))
 }

@@ -11,9 +11,11 @@
 //! | `products` | weights, biases and their correction |
 //! | `emit` | carries the plan out |
 //! | `builder` | adds nodes and constants |
+//! | `dynamic` | the other way: activations quantized at run time |
 //! | `report` | what was done and what was not |
 
 mod builder;
+mod dynamic;
 mod emit;
 mod groups;
 mod kinds;
@@ -22,9 +24,14 @@ mod plan;
 mod products;
 mod ranges;
 mod report;
+#[cfg(test)]
+mod testing;
+#[cfg(test)]
+mod tests;
 
 use ottava_graph::{Diagnostic, Graph};
 
+pub use dynamic::quantize_dynamic;
 pub use observe::{Observation, fingerprint, observations};
 pub use ranges::ValueParams;
 pub use report::{FloatNode, Report};

@@ -79,11 +79,6 @@ impl Plan {
         plan
     }
 
-    /// Whether a value is computed by an integer operator, or moved by one.
-    pub(crate) fn is_typed(&self, id: ValueId) -> bool {
-        self.typed[id.0]
-    }
-
     /// Whether a value gets quantization parameters.
     pub(crate) fn is_quantized(&self, id: ValueId) -> bool {
         !self.inner[id.0] && self.active[self.groups.find(id)]
@@ -209,7 +204,8 @@ impl Plan {
 
     fn absorb(&mut self, graph: &Graph, start: usize, next: usize, decided: &mut [bool]) -> (usize, ValueId) {
         for id in graph.nodes[next].inputs.iter().flatten() {
-            let from_chain = self.uses.producer(*id).is_some_and(|p| p == start || self.fates[p] == Fate::FusedInto(start));
+            let from_chain =
+                self.uses.producer(*id).is_some_and(|p| p == start || self.fates[p] == Fate::FusedInto(start));
             if from_chain {
                 self.inner[id.0] = true;
             }

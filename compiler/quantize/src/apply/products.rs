@@ -100,7 +100,11 @@ impl Product<'_> {
         if let Some(bias) = &bias {
             if let Some(position) = bias.iter().position(|b| !b.is_finite()) {
                 let found = format!("bias {} of channel {position}", bias[position]);
-                return Err(Error::BadWeights { tensor: self.node.name.clone(), found, expected: "finite biases".into() });
+                return Err(Error::BadWeights {
+                    tensor: self.node.name.clone(),
+                    found,
+                    expected: "finite biases".into(),
+                });
             }
             self.make_room(&mut quantized, &weights, bias, grid, notes);
         }

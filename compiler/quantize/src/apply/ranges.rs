@@ -87,7 +87,11 @@ impl Ranges<'_> {
     }
 
     /// Parameters of every quantized group, by its representative.
-    pub(crate) fn group_params(&self, plan: &Plan, notes: &mut Vec<Diagnostic>) -> Result<BTreeMap<usize, ValueParams>> {
+    pub(crate) fn group_params(
+        &self,
+        plan: &Plan,
+        notes: &mut Vec<Diagnostic>,
+    ) -> Result<BTreeMap<usize, ValueParams>> {
         let mut params = BTreeMap::new();
         for (root, sources) in self.sources(plan) {
             let activations = self.activations_of(plan, root, &sources);

@@ -22,7 +22,7 @@ pub struct FloatNode {
 }
 
 /// What the quantizer did.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Report {
     /// Names of the nodes that became integer operators, fused ones included, in the graph's order.
     pub quantized: Vec<String>,
@@ -35,7 +35,7 @@ pub struct Report {
 }
 
 pub(crate) fn report(graph: &Graph, plan: &Plan, params: &BTreeMap<usize, ValueParams>, recipe: String) -> Report {
-    let mut report = Report { quantized: Vec::new(), float: Vec::new(), values: BTreeMap::new(), recipe };
+    let mut report = Report { recipe, ..Report::default() };
     for (idx, node) in graph.nodes.iter().enumerate() {
         let computes_floats = node.outputs.iter().any(|out| is_float(graph, *out));
         let reason = match &plan.fates[idx] {

@@ -3,7 +3,8 @@
 use std::time::Instant;
 
 use ottava_kernels::{
-    ConvShape, ConvU8, Epilogue, Exec, Isa, OutMut, OutQ, ThreadPool, WeightData, WeightLayout, Weights,
+    ConvF32, ConvShape, ConvU8, Epilogue, Exec, Isa, KernelError, OutMut, OutQ, ThreadPool, WeightData, WeightLayout,
+    Weights,
 };
 
 /// Rows, and the shape they run through.
@@ -72,26 +73,46 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut seed = 0x9E37_79B9_7F4A_7C15;
     println!("{} with {} thread(s), GMAC/s", isa.name(), pool.threads());
     for (name, batch, shape) in cases().into_iter().filter(|c| c.0.contains(&only)) {
-        let n = shape.kernel[0] * shape.kernel[1] * shape.in_c / shape.groups * shape.out_c;
-        let w = weights(n, &mut seed);
-        let spec = Weights { data: WeightData::S8(&w), layout: WeightLayout::Hwio, zero_points: &[] };
-        let packing = Instant::now();
-        let plan = ConvU8::new(shape, &spec, 128, None, Epilogue::Requant { m: vec![1e-4], out: OutQ::u8(128) })?;
-        let packing = packing.elapsed().as_secs_f64() * 1e3;
-        let x: Vec<u8> = (0..batch * shape.in_h * shape.in_w * shape.in_c).map(|i| ((i * 7919) >> 3) as u8).collect();
-        let mut out = vec![0u8; batch * shape.out_hw()?.iter().product::<usize>() * shape.out_c];
-        let mut scratch = vec![0u8; plan.scratch_len()];
-        let mut failed = None;
         let exec = Exec { isa, pool: &pool };
-        let seconds = best_of(|| failed = plan.run(exec, &x, None, OutMut::Bytes(&mut out), &mut scratch).err());
-        if let Some(error) = failed {
-            return Err(error.into());
-        }
+        let macs = (batch * shape.out_hw()?.iter().product::<usize>() * shape.out_c) as f64 * filter_len(&shape) as f64;
+        let (integer, packing) = time_u8(exec, batch, shape, &mut seed)?;
+        let float = time_f32(exec, batch, shape)?;
         println!(
-            "{name:24} {:7.1}   ({:.3} ms, packed in {packing:.1} ms)",
-            (batch * plan.macs()) as f64 / seconds / 1e9,
-            seconds * 1e3
+            "{name:24} u8 {:6.1}   f32 {:6.1}   (packed in {packing:.1} ms)",
+            macs / integer / 1e9,
+            macs / float / 1e9
         );
     }
     Ok(())
+}
+
+/// Weights per output channel.
+fn filter_len(shape: &ConvShape) -> usize {
+    shape.kernel[0] * shape.kernel[1] * shape.in_c / shape.groups
+}
+
+/// Seconds per call, and milliseconds of packing.
+fn time_u8(exec: Exec<'_>, batch: usize, shape: ConvShape, seed: &mut u64) -> Result<(f64, f64), KernelError> {
+    let w = weights(filter_len(&shape) * shape.out_c, seed);
+    let spec = Weights { data: WeightData::S8(&w), layout: WeightLayout::Hwio, zero_points: &[] };
+    let packing = Instant::now();
+    let plan = ConvU8::new(shape, &spec, 128, None, Epilogue::Requant { m: vec![1e-4], out: OutQ::u8(128) })?;
+    let packing = packing.elapsed().as_secs_f64() * 1e3;
+    let x: Vec<u8> = (0..batch * shape.in_h * shape.in_w * shape.in_c).map(|i| ((i * 7919) >> 3) as u8).collect();
+    let mut out = vec![0u8; batch * shape.out_hw()?.iter().product::<usize>() * shape.out_c];
+    let mut scratch = vec![0u8; plan.scratch_len()];
+    let mut result = Ok(());
+    let seconds = best_of(|| result = plan.run(exec, &x, None, OutMut::Bytes(&mut out), &mut scratch));
+    result.map(|()| (seconds, packing))
+}
+
+/// Seconds per call.
+fn time_f32(exec: Exec<'_>, batch: usize, shape: ConvShape) -> Result<f64, KernelError> {
+    let w: Vec<f32> = (0..filter_len(&shape) * shape.out_c).map(|i| (i % 17) as f32 * 0.01).collect();
+    let plan = ConvF32::new(shape, &w, WeightLayout::Hwio, None, 0.0, f32::INFINITY)?;
+    let x: Vec<f32> = (0..batch * shape.in_h * shape.in_w * shape.in_c).map(|i| (i % 23) as f32).collect();
+    let mut out = vec![0f32; batch * shape.out_hw()?.iter().product::<usize>() * shape.out_c];
+    let mut result = Ok(());
+    let seconds = best_of(|| result = plan.run(exec, &x, &mut out));
+    result.map(|()| seconds)
 }

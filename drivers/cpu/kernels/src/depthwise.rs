@@ -1,16 +1,26 @@
-//! Packed depthwise filters: per block of sixteen channels, taps two by two as 16-bit weights.
+//! Packed depthwise filters: per block of sixteen channels, vertically neighbouring taps two by two as 16-bit weights.
 //!
 //! Two taps' channels are interleaved and widened to 16 bits, so that `vpmaddwd` adds both taps' products per channel in 32 bits:
-//! exact for every u8 activation and every weight in -255..=255, for any window.
+//! exact for every u8 activation and every weight in -255..=255, for any window. The taps of a pair lie in one kernel column, so that
+//! neighbouring pixels can share the interleaved activations of an image column.
 
 use crate::error::{KernelError, Result};
 use crate::gemm::{Block, COLS};
 
+/// A window over activations whose rows and columns of taps are `row` and `column` bytes apart.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct DepthwiseWindow {
+    pub(crate) kernel: [usize; 2],
+    pub(crate) row: usize,
+    pub(crate) column: usize,
+}
+
 /// Filters of all channels.
 pub(crate) struct DepthwiseB {
-    /// Two blocks per pair of taps and block of channels: `[channel][tap of the pair]` as i16.
+    window: DepthwiseWindow,
+    /// Two blocks per step and block of channels: `[channel][tap of the pair]` as i16.
     weights: Vec<[Block; 2]>,
-    /// Two offsets per pair; an odd last tap is paired with itself at weight 0.
+    /// Two offsets per step. Steps run over pairs of kernel rows, then kernel columns; an odd last row is paired with itself at weight 0.
     offsets: Vec<[u32; 2]>,
     max_offset: usize,
 }
@@ -18,29 +28,31 @@ pub(crate) struct DepthwiseB {
 /// Filters of sixteen channels.
 #[derive(Clone, Copy)]
 pub(crate) struct DepthwisePanel<'a> {
+    pub(crate) window: DepthwiseWindow,
     pub(crate) weights: &'a [[Block; 2]],
     pub(crate) offsets: &'a [[u32; 2]],
     pub(crate) max_offset: usize,
 }
 
 impl DepthwiseB {
-    /// Packs `weight(tap, channel)` of taps that read at `taps[tap]` bytes from the pixel's first one; channels beyond `channels` get 0.
-    pub(crate) fn pack(taps: &[usize], channels: usize, weight: &dyn Fn(usize, usize) -> i16) -> Result<Self> {
-        let max_offset = taps.iter().copied().fold(0, usize::max);
+    /// Packs `weight(tap, channel)`, taps row by row.
+    pub(crate) fn pack(window: DepthwiseWindow, channels: usize, weight: &dyn Fn(usize, usize) -> i16) -> Result<Self> {
+        let [kh, kw] = window.kernel;
+        let max_offset = (kh - 1) * window.row + (kw - 1) * window.column;
         if u32::try_from(max_offset).is_err() {
             return Err(KernelError::Overflow { what: "the extent of a depthwise window in bytes" });
         }
-        let second = |pair: usize| if pair * 2 + 1 < taps.len() { pair * 2 + 1 } else { pair * 2 };
-        let n_pairs = taps.len().div_ceil(2);
-        let offsets = (0..n_pairs).map(|p| [p * 2, second(p)].map(|t| taps[t] as u32)).collect();
-        let get = |tap: usize, c: usize| if tap < taps.len() && c < channels { weight(tap, c) } else { 0 };
-        let mut weights = Vec::with_capacity(n_pairs * channels.div_ceil(COLS));
+        let steps: Vec<(usize, usize)> = (0..kh).step_by(2).flat_map(|y| (0..kw).map(move |x| (y, x))).collect();
+        let offset = |y: usize, x: usize| (y.min(kh - 1) * window.row + x * window.column) as u32;
+        let offsets = steps.iter().map(|(y, x)| [offset(*y, *x), offset(y + 1, *x)]).collect();
+        let get = |y: usize, x: usize, c: usize| if y < kh && c < channels { weight(y * kw + x, c) } else { 0 };
+        let mut weights = Vec::with_capacity(steps.len() * channels.div_ceil(COLS));
         for first in (0..channels).step_by(COLS) {
-            for p in 0..n_pairs {
-                weights.push([0, 8].map(|half| pair_block(|i| get(p * 2 + i % 2, first + half + i / 2))));
-            }
+            let blocks =
+                |(y, x): &(usize, usize)| [0, 8].map(|half| pair_block(|i| get(y + i % 2, *x, first + half + i / 2)));
+            weights.extend(steps.iter().map(blocks));
         }
-        Ok(Self { weights, offsets, max_offset })
+        Ok(Self { window, weights, offsets, max_offset })
     }
 
     pub(crate) fn max_offset(&self) -> usize {
@@ -48,13 +60,18 @@ impl DepthwiseB {
     }
 
     pub(crate) fn bytes(&self) -> usize {
-        self.weights.len() * 64 + self.offsets.len() * 8
+        size_of_val(self.weights.as_slice()) + size_of_val(self.offsets.as_slice())
     }
 
     /// Channels `16 * index ..`.
     pub(crate) fn block(&self, index: usize) -> DepthwisePanel<'_> {
         let n = self.offsets.len();
-        DepthwisePanel { weights: &self.weights[index * n..][..n], offsets: &self.offsets, max_offset: self.max_offset }
+        DepthwisePanel {
+            window: self.window,
+            weights: &self.weights[index * n..][..n],
+            offsets: &self.offsets,
+            max_offset: self.max_offset,
+        }
     }
 }
 

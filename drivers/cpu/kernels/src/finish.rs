@@ -132,8 +132,7 @@ impl Finish<'_> {
         if let Some(whole) = to.first_chunk_mut::<COLS>() {
             *whole = *values;
         } else {
-            let n = to.len();
-            to.copy_from_slice(&values[..n]);
+            store_some(to, values);
         }
     }
 
@@ -144,15 +143,30 @@ impl Finish<'_> {
     }
 }
 
-/// A row of the residual, zero beyond its columns.
+/// The columns of a last, partial panel. Out of line: merged with the constant-width copy, both would become a call to `memcpy`.
+#[cold]
+#[inline(never)]
+fn store_some<T: Copy>(to: &mut [T], values: &[T; COLS]) {
+    let n = to.len();
+    to.copy_from_slice(&values[..n]);
+}
+
+/// As [`store_some`], for a row of the residual; zero beyond its columns.
+#[cold]
+#[inline(never)]
+fn load_some(row: &[u8]) -> [u8; COLS] {
+    let mut out = [0u8; COLS];
+    out[..row.len()].copy_from_slice(row);
+    out
+}
+
+/// A row of the residual.
 #[inline(always)]
 fn widened(row: &[u8]) -> [u8; COLS] {
     if let Some(whole) = row.first_chunk::<COLS>() {
         return *whole;
     }
-    let mut out = [0u8; COLS];
-    out[..row.len()].copy_from_slice(row);
-    out
+    load_some(row)
 }
 
 /// `fl32(f32(acc + bias) * m)`.

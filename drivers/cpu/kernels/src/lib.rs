@@ -1,52 +1,46 @@
-//! Kernels of Ottava's CPU driver: exact integer arithmetic, deterministic float arithmetic, one folder per instruction set.
+//! Kernels of Ottava's CPU driver: exact integer arithmetic and deterministic float arithmetic on plain slices.
 //!
-//! ```text
-//! // --- where to run -------------------------------------------------------------------------------------------
-//! enum Isa { Portable, Avx2(Avx2) }            Isa::detect() -> Isa   Isa::available() -> Vec<Isa>   Isa::parse(&str) -> Result<Isa>  name()
-//! struct ThreadPool                            ThreadPool::new(n) -> Result<ThreadPool>   threads()
-//!                                              parallel_for(&self, n_tasks, &(dyn Fn(usize) + Sync)) -> Result<()>
-//! struct Exec<'a> { pub isa: Isa, pub pool: &'a ThreadPool }     (Copy)
+//! **Promise.** An integer kernel returns the one value that the numeric contract defines, for every input; an f32 kernel returns the
+//! bits of its definition. Neither depends on instruction set, number of threads, batch or packing.
 //!
-//! // --- int8 convolution and matrix product: everything NHWC; activations are u8 (s8 tensors: held XOR 0x80, zero point + 128)
-//! struct ConvShape { in_h, in_w, in_c, out_c: usize, kernel, stride, dilation: [usize; 2], pads: [usize; 4] /*t l b r*/, groups }
-//!        ConvShape::gemm(k, n)   ConvShape::out_hw() -> Result<[usize; 2]>          (batch / M is known at run time only)
-//! enum WeightLayout { Oihw, Ohwi, Hwio }     matrices: WeightLayout::KN ([K][N]) and WeightLayout::NK ([N][K])
-//! enum WeightData<'a> { S8(&'a [i8]), U8(&'a [u8]) }
-//! struct Weights<'a> { data: WeightData<'a>, layout: WeightLayout, zero_points: &'a [i32] /* empty, 1 or out_c */ }
-//! struct OutQ { zero_point: i32, lo: i32, hi: i32, signed: bool }     lo/hi/zero_point in the output type's own range
-//! struct OtherQ { scale: f32, zero_point: i32, signed: bool }
-//! enum Epilogue {
-//!     Requant  { m: Vec<f32>, out: OutQ },                            fp32_rne; vectors: 1 or out_c entries
-//!     Q31      { m: Vec<i32>, shift: Vec<i32>, double: bool, out: OutQ },
-//!     Residual { xw: Vec<f32>, other: OtherQ, lo: f32, hi: f32, y_scale: f32, out: OutQ },   the fused Conv -> Add -> act -> Q
-//!     Float    { xw: Vec<f32>, lo: f32, hi: f32 },
-//!     Raw,                                                            i32 accumulators
-//! }
-//! enum OutMut<'a> { Bytes(&'a mut [u8]), F32(&'a mut [f32]), I32(&'a mut [i32]) }    s8 bytes are two's complement
-//! struct ConvU8                      the plan: packed weights + offsets + epilogue; depthwise, grouped, pointwise, GEMM chosen inside
-//!        ConvU8::new(shape: ConvShape, weights: &Weights, x_zero_point: u8, bias: Option<&[i32]>, epilogue: Epilogue) -> Result<ConvU8>
-//!        scratch_len(&self) -> usize                                  bytes; independent of the batch
-//!        run(&self, exec: Exec, x: &[u8], residual: Option<&[u8]>, out: OutMut, scratch: &mut [u8]) -> Result<()>
+//! **Conventions.** Tensors are NHWC slices. 8-bit activations of products are u8; an s8 tensor is held with every byte XORed with 0x80
+//! and its zero point raised by 128 ([`xor_sign`] is the bridge). Outputs may be u8 or s8 (two's complement). A plan packs weights once
+//! and knows everything but the batch, which follows from the input's length; running it allocates nothing: the caller passes scratch.
 //!
-//! // --- f32, deterministic -----------------------------------------------------------------------------------------
-//! struct ConvF32
-//!        ConvF32::new(shape: ConvShape, weights: &[f32], layout: WeightLayout, bias: Option<&[f32]>, lo: f32, hi: f32) -> Result<ConvF32>
-//!        run(&self, exec: Exec, x: &[f32], out: &mut [f32]) -> Result<()>            -inf, +inf = no activation clamp
+//! | to do | use |
+//! |---|---|
+//! | say where to run | [`Isa`], [`ThreadPool`], [`Exec`] |
+//! | integer convolution (any group, depthwise, 1-D, pointwise) or matrix product with a fused [`Epilogue`] | [`ConvU8`] over [`ConvShape`], [`Weights`] |
+//! | the same in f32 | [`ConvF32`] |
+//! | pooling | [`max_pool`], [`max_pool_f32`], [`average_pool_u8`], [`average_pool_f32`] over [`PoolShape`] |
+//! | change of parameters or type | [`quantize`], [`dequantize`], [`requantize`], [`xor_sign`] |
+//! | elementwise | [`binary_q`], [`binary_f32`], [`clip_f32`], [`lut`] |
+//! | layout | [`nchw_to_nhwc`], [`nhwc_to_nchw`] |
+//! | list the kernels | [`KERNELS`] |
 //!
-//! // --- pooling (NHWC) ---------------------------------------------------------------------------------------------
-//! struct PoolShape { in_h, in_w, channels, kernel, stride, dilation: [usize; 2], pads: [usize; 4], ceil: bool }    out_hw()
-//!        max_pool(exec, &PoolShape, signed: bool, x: &[u8], out: &mut [u8])   max_pool_f32(exec, &PoolShape, x, out)
-//!        average_pool_u8(exec, &PoolShape, count_include_pad, OtherQ, y_scale, OutQ, x, out)
-//!        average_pool_f32(exec, &PoolShape, count_include_pad, x, out)
-//!
-//! // --- elementwise and movers: all take (exec, ...slices) -> Result<()> ---------------------------------------------
-//!        quantize(exec, x: &[f32], scale, OutQ, out: &mut [u8])     dequantize(exec, x: &[u8], OtherQ, out: &mut [f32])
-//!        struct BinaryQ { a: OtherQ, b: OtherQ, lo: f32, hi: f32, y_scale: f32, out: OutQ }      enum BinaryOp { Add, Sub, Mul, Div }
-//!        binary_q(exec, BinaryOp, &BinaryQ, a: &[u8], b: &[u8], out: &mut [u8])      binary_f32(exec, BinaryOp, a, b, out)
-//!        lut(exec, x: &[u8], table: &[u8; 256], out: &mut [u8])     xor_sign(exec, x: &[u8], out: &mut [u8])
-//!        clip_f32(exec, x, lo, hi, out)   (relu: 0, +inf)
-//!        nchw_to_nhwc<T> / nhwc_to_nchw<T>(exec, [n, c, h * w], x: &[T], out: &mut [T])    T: u8 i8 u32 i32 f32
 //! ```
+//! use ottava_kernels::*;
+//!
+//! // A 2 x 3 matrix times a 3 x 2 matrix of s8 weights, zero point 10 on the left, requantized to u8.
+//! let weights = Weights { data: WeightData::S8(&[1, -1, 2, 0, 0, 127]), layout: WeightLayout::KN, zero_points: &[] };
+//! let epilogue = Epilogue::Requant { m: vec![0.5], out: OutQ::u8(3) };
+//! let plan = ConvU8::new(ConvShape::gemm(3, 2), &weights, 10, Some(&[4, 0]), epilogue)?;
+//!
+//! let pool = ThreadPool::new(1)?;
+//! let exec = Exec { isa: Isa::detect(), pool: &pool };
+//! let (mut out, mut scratch) = ([0; 4], vec![0; plan.scratch_len()]);
+//! plan.run(exec, &[10, 12, 11, 20, 10, 10], None, OutMut::Bytes(&mut out), &mut scratch)?;
+//! assert_eq!(out, [7, 67, 10, 0]);
+//! # Ok::<(), KernelError>(())
+//! ```
+//!
+//! **Inside.** A folder per instruction set holds the product kernels (`generic`, `x86_64`); `dispatch` is the one place that chooses,
+//! `table` lists them and tests each against a naive sum. `gemm` explains the packed format and why `vpmaddubsw` is exact on it; `tile`
+//! is the register tile between product and epilogue; `conv` are the plans. Everything elementwise is a plain loop compiled once per
+//! instruction set (`vectorize`). `pool` and `shared_out` state the threading protocol and who may write what.
+//!
+//! **Unsafe** code is confined to intrinsics behind a checked entry (each entry proves all its reads), to the token's calls of
+//! `target_feature` functions, to `SharedOut` and to the pool.
 #![allow(unsafe_code)] // the one crate of the CPU driver that talks to the instruction set; every block names its reason
 
 mod arith;

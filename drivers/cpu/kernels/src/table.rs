@@ -44,7 +44,7 @@ pub static KERNELS: &[Kernel] = &[
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::depthwise::DepthwiseB;
+    use crate::depthwise::{DepthwiseB, DepthwiseWindow};
     use crate::float::{self, PackedF32, RowsF32, Runs, TileF32};
     use crate::gemm::{COLS, FORMS, GROUP, Group, NO_K, Packing, pack};
     use crate::isa::Isa;
@@ -121,21 +121,22 @@ mod tests {
 
     fn check_depthwise_u8(isa: Isa) {
         let mut rng = Rng(77);
-        for (taps, kind) in [1, 2, 9, 25].iter().flat_map(|t| (0..KINDS).map(move |k| (*t, k))) {
+        let windows = [[1, 1], [1, 2], [3, 3], [5, 5], [2, 3], [4, 5], [7, 2]];
+        for (case, kernel) in windows.iter().cycle().take(KINDS * windows.len() * 2).enumerate() {
+            let (kind, stride, taps) = (case % KINDS, 1 + case % 3, kernel[0] * kernel[1]);
+            let (pixel, row) = (24, 24 * 16);
             let w: Vec<i16> = (0..taps * COLS).map(|_| weight(kind, &mut rng)).collect();
-            let offsets: Vec<usize> = (0..taps).map(|t| t * 24).collect();
-            let packed = DepthwiseB::pack(&offsets, COLS, &|t, c| w[t * COLS + c]).unwrap();
-            for data in 0..4 {
-                let a = activations(data, (ROWS + taps) * 24, &mut rng);
+            let window = DepthwiseWindow { kernel: *kernel, row, column: pixel };
+            let packed = DepthwiseB::pack(window, COLS, &|t, c| w[t * COLS + c]).unwrap();
+            for (data, n) in (0..4).flat_map(|d| (1..=ROWS).map(move |n| (d, n))) {
+                let extent = (kernel[0] - 1) * row + ((n - 1) * stride + kernel[1] - 1) * pixel + COLS;
+                let a = activations(data, extent, &mut rng);
                 let mut tile = Tile::ZERO;
-                isa.depthwise_u8(&a, &rows(ROWS, 24), &packed.block(0), &mut tile);
-                for (r, c) in (0..ROWS).flat_map(|r| (0..COLS).map(move |c| (r, c))) {
-                    let product = |t: usize| i32::from(a[(r + t) * 24 + c]) * i32::from(w[t * COLS + c]);
-                    assert_eq!(
-                        tile.0[r][c],
-                        (0..taps).map(product).sum::<i32>(),
-                        "taps {taps} weights {kind} data {data}"
-                    );
+                isa.depthwise_u8(&a, &rows(n, stride * pixel), &packed.block(0), &mut tile);
+                for (r, c) in (0..n).flat_map(|r| (0..COLS).map(move |c| (r, c))) {
+                    let at = |t: usize| t / kernel[1] * row + (t % kernel[1] + r * stride) * pixel + c;
+                    let want: i32 = (0..taps).map(|t| i32::from(a[at(t)]) * i32::from(w[t * COLS + c])).sum();
+                    assert_eq!(tile.0[r][c], want, "{kernel:?} stride {stride} weights {kind} data {data}");
                 }
             }
         }

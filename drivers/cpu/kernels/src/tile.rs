@@ -16,7 +16,7 @@ impl Tile {
 }
 
 /// Byte offsets of the tile's activation rows; rows past `n` repeat the last one, so that a kernel may compute them harmlessly.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Rows {
     pub(crate) at: [usize; ROWS],
     pub(crate) n: usize,

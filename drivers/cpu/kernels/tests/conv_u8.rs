@@ -4,8 +4,8 @@ mod common;
 
 use common::{BYTE_KINDS, Rng, WEIGHT_KINDS, bytes, for_each_exec, shapes, taps, weights};
 use ottava_kernels::{
-    ConvShape, ConvU8, Epilogue, Exec, Isa, KernelError, OtherQ, OutMut, OutQ, ThreadPool, WeightData, WeightLayout,
-    Weights,
+    ConvShape, ConvU8, Epilogue, Exec, Isa, KernelError, OtherQ, OutMut, OutQ, Packing, ThreadPool, WeightData,
+    WeightLayout, Weights,
 };
 
 /// `acc` by definition; weights `[h][w][in][out]`.
@@ -246,4 +246,20 @@ fn wrong_lengths_and_types_are_errors() {
     assert!(plan.run(exec, &[0; 12], Some(&[0; 8]), OutMut::I32(&mut out), &mut scratch).is_err());
     assert!(plan.run(exec, &[0; 12], None, OutMut::I32(&mut out), &mut []).is_err());
     assert_eq!(plan.run(exec, &[], None, OutMut::I32(&mut []), &mut scratch), Ok(()));
+}
+
+#[test]
+fn packing_does_not_change_the_result() {
+    let mut rng = Rng(51);
+    for (s, kind) in shapes().into_iter().zip((0..WEIGHT_KINDS).cycle()) {
+        let w = weights(kind, n_weights(&s), &mut rng);
+        let spec = Weights { data: WeightData::S8(&w), layout: WeightLayout::Hwio, zero_points: &[] };
+        let x = bytes(3, s.in_h * s.in_w * s.in_c, &mut rng);
+        let n = s.out_hw().unwrap().iter().product::<usize>() * s.out_c;
+        let [search, quick] = [Packing::Search, Packing::Quick]
+            .map(|packing| ConvU8::with_packing(s, &spec, 5, None, Epilogue::Raw, packing).unwrap());
+        for_each_exec(|exec, name| {
+            assert_eq!(run_raw(&search, exec, &x, n), run_raw(&quick, exec, &x, n), "{name} {s:?}")
+        });
+    }
 }

@@ -1,6 +1,6 @@
 //! BitwiseAnd, BitwiseOr, BitwiseXor, BitwiseNot and BitShift, on integers.
 //!
-//! * (C1) a shift by at least the width of the type gives 0.
+//! * (C1) a shift by at least the width of the type shifts every bit out: 0, or -1 for a negative number to the right.
 
 use super::binary::{infer_broadcast, same_dtype};
 use super::broadcast::Broadcast;
@@ -115,7 +115,7 @@ impl Op for BitShift {
         let in_width = |y: i128| (0..width).contains(&y);
         match cx.attrs().str("direction", "")? {
             "LEFT" => map_integers(cx, |x, y| if in_width(y) { x << y } else { 0 }),
-            "RIGHT" => map_integers(cx, |x, y| if in_width(y) { x >> y } else { 0 }),
+            "RIGHT" => map_integers(cx, |x, y| x >> if in_width(y) { y } else { 64 }),
             other => Err(Error::invalid(format!("BitShift: direction is `{other}`, expected LEFT or RIGHT"))),
         }
     }

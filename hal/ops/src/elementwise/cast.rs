@@ -1,6 +1,7 @@
 //! Cast and CastLike between any two element types.
 //!
-//! * (C1) float to integer truncates and saturates, NaN gives 0 (numerics.md section 7).
+//! * (C1) float to integer truncates and saturates, NaN gives 0 (numerics.md section 7); to a nibble it truncates and
+//!   wraps, as ONNX's own cases do.
 //! * (C2) integer to integer wraps. (C3) to boolean: whether the value is not 0 (NaN is true).
 //! * (C4) to a float type: rounded once, to nearest even; overflow is infinite.
 
@@ -110,6 +111,7 @@ fn from_reals(values: impl Iterator<Item = f64>, shape: &[usize], to: DataType) 
         DataType::F64 => collect(shape, to, values),
         DataType::U64 => collect(shape, to, values.map(|v| v as u64)),
         DataType::S64 => collect(shape, to, values.map(|v| v as i64)),
+        DataType::S4 | DataType::U4 => from_integers(values.map(|v| (v as i64).into()), shape, to),
         _ => {
             let (lo, hi) = to.int_range().unwrap_or((i64::MIN, i64::MAX));
             // `as` truncates, saturates and maps NaN to 0.

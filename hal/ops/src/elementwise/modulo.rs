@@ -1,14 +1,14 @@
 //! Mod: the remainder of a division, with broadcasting.
 //!
-//! * (C1) `fmod = 0`, integers: the sign of the divisor. (C2) `fmod = 1`: C's fmod, the sign of the dividend; floats
-//!   need it. (C3) an integer divisor of 0 is an error.
+//! * (C1) `fmod = 0`: the sign of the divisor. (C2) `fmod = 1`: C's fmod, the sign of the dividend.
+//! * (C3) an integer divisor of 0 is an error.
 
 use super::binary::{infer_broadcast, refuse_zero, same_dtype};
 use super::broadcast::Broadcast;
 use super::number::{Compute, Number, with_number};
 use super::sample::{case, f32s, ints};
 use crate::{AttrKind, AttrSpec, Case, EvalCx, InferCx, Op, OpSpec, util};
-use ottava_hal::{Attr, Attrs, DataType, Error, Node, Result, Tensor, TensorType};
+use ottava_hal::{Attr, Attrs, DataType, Node, Result, Tensor, TensorType};
 
 /// The operator.
 pub struct Mod;
@@ -35,9 +35,6 @@ impl Op for Mod {
     fn eval(&self, cx: &EvalCx) -> Result<Vec<Tensor>> {
         let (a, b) = (cx.input(0)?, cx.input(1)?);
         let floored = cx.attrs().int("fmod", 0)? == 0;
-        if floored && a.dtype().is_float() {
-            return Err(Error::invalid(format!("Mod of {} needs the attribute fmod = 1", a.dtype())));
-        }
         let plan = Broadcast::new(a.shape(), b.shape())?;
         let mut out = util::output(a.dtype(), &plan.shape)?;
         with_number!(a.dtype(), "Mod", T => {

@@ -18,6 +18,8 @@ pub trait Compute: Copy + PartialOrd {
     fn sub(self, other: Self) -> Self;
     /// Product.
     fn mul(self, other: Self) -> Self;
+    /// `self * factor + term`; of floats rounded once.
+    fn mul_add(self, factor: Self, term: Self) -> Self;
     /// Quotient; of integers truncated, and 0 for a divisor of 0 (callers refuse it).
     fn div(self, other: Self) -> Self;
     /// Remainder with the sign of `self`; of integers 0 for a divisor of 0.
@@ -37,6 +39,7 @@ macro_rules! compute_float {
         fn add(self, other: Self) -> Self { self + other }
         fn sub(self, other: Self) -> Self { self - other }
         fn mul(self, other: Self) -> Self { self * other }
+        fn mul_add(self, factor: Self, term: Self) -> Self { <$f>::mul_add(self, factor, term) }
         fn div(self, other: Self) -> Self { self / other }
         fn rem(self, other: Self) -> Self { self % other }
         fn is_nan(self) -> bool { self != self }
@@ -61,6 +64,10 @@ impl Compute for i128 {
 
     fn mul(self, other: Self) -> Self {
         self.wrapping_mul(other)
+    }
+
+    fn mul_add(self, factor: Self, term: Self) -> Self {
+        self.wrapping_mul(factor).wrapping_add(term)
     }
 
     fn div(self, other: Self) -> Self {

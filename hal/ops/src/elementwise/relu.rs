@@ -1,6 +1,6 @@
 //! Relu: `max(x, 0)`.
 //!
-//! * (C1) Relu(NaN) is NaN; Relu(-0) is 0. (C2) Integers have the same definition.
+//! * (C1) `x < 0 ? 0 : x`: NaN and -0 stay. (C2) Integers have the same definition.
 //! * (C3) quantized: the input is brought to the output's parameters (numerics.md, the Concat row); then
 //!   `max(q, zp)` on the integers.
 
@@ -30,8 +30,7 @@ impl Op for Relu {
         let mut y = cx.input(0)?.clone();
         with_number!(y.dtype(), "Relu", T => {
             let zero = T::narrow(<T as Number>::Wide::ZERO);
-            let keeps = |v: T| v.widen() > zero.widen() || v.widen().is_nan();
-            each(y.as_slice_mut::<T>()?, |v| if keeps(v) { v } else { zero });
+            each(y.as_slice_mut::<T>()?, |v| if v.widen() < zero.widen() { zero } else { v });
             Ok(())
         })?;
         Ok(vec![y])

@@ -1,6 +1,6 @@
 //! Max, Min, Sum and Mean of any number of broadcast operands.
 //!
-//! * (C1) Max and Min propagate NaN. (C2) Sum and Mean add in the order of the inputs and round to the element type
+//! * (C1) Max and Min propagate NaN, and of two zeros take the second. (C2) Sum and Mean add in the order of the inputs and round to the element type
 //!   once; Mean is the sum divided by the count.
 //! * (C3) quantized Max and Min work on the integers after all inputs are brought to the output's parameters.
 
@@ -44,9 +44,9 @@ impl Kind {
         match self {
             Self::Sum | Self::Mean => a.add(b),
             _ if a.is_nan() => a,
-            Self::Max if b.is_nan() || b > a => b,
-            Self::Min if b.is_nan() || b < a => b,
-            Self::Max | Self::Min => a,
+            Self::Max if a > b => a,
+            Self::Min if a < b => a,
+            Self::Max | Self::Min => b,
         }
     }
 

@@ -1,11 +1,14 @@
 //! DepthToSpace and SpaceToDepth: blocks of channels to blocks of pixels and back.
 //!
-//! * (C1) DepthToSpace mode DCR reads the channels as [block, block, C'], CRD as [C', block, block].
+//! * (C1) mode DCR has the channels as [block, block, C'], CRD as [C', block, block].
 
 use super::transpose::permute;
 use crate::elementwise::sample::{case, f32s};
 use crate::{AttrKind, AttrSpec, Case, EvalCx, InferCx, Op, OpSpec, QuantRule};
 use ottava_hal::{Attr, Attrs, Dim, Error, Node, Result, Tensor, TensorType};
+
+const ATTRS: &[AttrSpec] =
+    &[AttrSpec::required("blocksize", AttrKind::Int), AttrSpec::optional("mode", AttrKind::Str)];
 
 static TO_SPACE: OpSpec = OpSpec {
     name: "DepthToSpace",
@@ -13,7 +16,7 @@ static TO_SPACE: OpSpec = OpSpec {
     since: 1,
     inputs: (1, 1),
     outputs: (1, 1),
-    attrs: &[AttrSpec::required("blocksize", AttrKind::Int), AttrSpec::optional("mode", AttrKind::Str)],
+    attrs: ATTRS,
 };
 static TO_DEPTH: OpSpec = OpSpec {
     name: "SpaceToDepth",
@@ -21,7 +24,7 @@ static TO_DEPTH: OpSpec = OpSpec {
     since: 1,
     inputs: (1, 1),
     outputs: (1, 1),
-    attrs: &[AttrSpec::required("blocksize", AttrKind::Int)],
+    attrs: ATTRS,
 };
 
 /// Channels to pixels.
@@ -45,10 +48,10 @@ impl Op for DepthToSpace {
         let (x, b) = (cx.input(0)?, block(cx.attrs())?);
         let [n, c, h, w] = four(x.shape())?;
         let out = c / (b * b);
-        let spread = match cx.attrs().str("mode", "DCR")? {
-            "DCR" => permute(&x.reshaped(&[n, b, b, out, h, w])?, &[0, 3, 4, 1, 5, 2])?,
-            "CRD" => permute(&x.reshaped(&[n, out, b, b, h, w])?, &[0, 1, 4, 2, 5, 3])?,
-            other => return Err(Error::invalid(format!("DepthToSpace: mode is `{other}`, expected DCR or CRD"))),
+        let spread = if blocks_first(cx.attrs())? {
+            permute(&x.reshaped(&[n, b, b, out, h, w])?, &[0, 3, 4, 1, 5, 2])?
+        } else {
+            permute(&x.reshaped(&[n, out, b, b, h, w])?, &[0, 1, 4, 2, 5, 3])?
         };
         Ok(vec![spread.reshaped(&[n, out, h * b, w * b])?])
     }
@@ -83,7 +86,8 @@ impl Op for SpaceToDepth {
     fn eval(&self, cx: &EvalCx) -> Result<Vec<Tensor>> {
         let (x, b) = (cx.input(0)?, block(cx.attrs())?);
         let [n, c, h, w] = four(x.shape())?;
-        let blocks = permute(&x.reshaped(&[n, c, h / b, b, w / b, b])?, &[0, 3, 5, 1, 2, 4])?;
+        let order = if blocks_first(cx.attrs())? { [0, 3, 5, 1, 2, 4] } else { [0, 1, 3, 5, 2, 4] };
+        let blocks = permute(&x.reshaped(&[n, c, h / b, b, w / b, b])?, &order)?;
         Ok(vec![blocks.reshaped(&[n, c * b * b, h / b, w / b])?])
     }
 
@@ -92,10 +96,12 @@ impl Op for SpaceToDepth {
     }
 
     fn cases(&self) -> Vec<Case> {
-        let mut node = node("SpaceToDepth", "DCR");
-        node.attrs.0.remove("mode");
-        let (x, y) = (f32s(&[1, 1, 2, 2], &[1., 2., 3., 4.]), f32s(&[1, 4, 1, 1], &[1., 2., 3., 4.]));
-        vec![case("one_block", node, &[x], &[y])]
+        let x = f32s(&[1, 2, 2, 2], &[1., 2., 3., 4., 5., 6., 7., 8.]);
+        let blocks_first = f32s(&[1, 8, 1, 1], &[1., 5., 2., 6., 3., 7., 4., 8.]);
+        vec![
+            case("c1_dcr", node("SpaceToDepth", "DCR"), &[x.clone()], &[blocks_first]),
+            case("c1_crd", node("SpaceToDepth", "CRD"), &[x.clone()], &[x.reshaped(&[1, 8, 1, 1]).expect("8 elements")]),
+        ]
     }
 }
 
@@ -103,6 +109,15 @@ fn node(op: &str, mode: &str) -> Node {
     let mut node = Node::new("blocks", op, 13);
     node.attrs = Attrs::default().with("blocksize", Attr::Int(2)).with("mode", Attr::Str(mode.into()));
     node
+}
+
+/// (C1) whether the mode is DCR.
+fn blocks_first(attrs: &Attrs) -> Result<bool> {
+    match attrs.str("mode", "DCR")? {
+        "DCR" => Ok(true),
+        "CRD" => Ok(false),
+        other => Err(Error::invalid(format!("mode is `{other}`, expected DCR or CRD"))),
+    }
 }
 
 fn block(attrs: &Attrs) -> Result<usize> {

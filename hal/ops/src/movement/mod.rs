@@ -6,14 +6,19 @@ use crate::Op;
 mod axes;
 mod concat;
 mod depth_space;
+mod dropout;
 pub(crate) mod expand;
 mod gather;
+mod gather_nd;
 mod pad;
 pub(crate) mod pick;
 mod reshape;
+mod scatter;
+mod select_rows;
 mod slice;
 mod split;
 pub(crate) mod transpose;
+mod triangle;
 
 /// One line per operator.
 pub static TABLE: &[&dyn Op] = &[
@@ -24,14 +29,24 @@ pub static TABLE: &[&dyn Op] = &[
     &concat::Concat,
     &depth_space::DepthToSpace,
     &depth_space::SpaceToDepth,
+    &dropout::Dropout,
     &expand::Expand,
     &expand::Tile,
     &gather::Gather,
+    &gather_nd::GatherElements,
+    &gather_nd::GatherNd,
     &pad::Pad,
     &reshape::Reshape,
+    &scatter::ScatterElements,
+    &scatter::ScatterNd,
+    &scatter::TensorScatter,
+    &select_rows::Compress,
+    &select_rows::ReverseSequence,
     &slice::Slice,
     &split::Split,
     &transpose::Transpose,
+    &triangle::CenterCropPad,
+    &triangle::Trilu,
 ];
 
 #[cfg(test)]

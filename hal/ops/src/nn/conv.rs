@@ -9,7 +9,7 @@ use super::real::with_real;
 use super::typed::{Arrange, Bias, BiasIndex, Typed, own};
 use super::window::Window;
 use crate::{AttrKind, AttrSpec, Case, CaseInput, EvalCx, InferCx, Op, OpSpec, QuantRule};
-use ottava_hal::{Attr, Attrs, Dim, Error, Node, QuantParams, RequantMode, Result, Tensor, TensorType};
+use ottava_hal::{Attr, Attrs, DataType, Dim, Error, Node, QuantParams, RequantMode, Result, Tensor, TensorType};
 
 /// Convolution.
 pub struct Conv;
@@ -49,7 +49,7 @@ pub(crate) fn geometry(attrs: &Attrs, x: &[usize], w: &[usize]) -> Result<(ConvG
     let axes = Window::parse(attrs, Some(&w[2..]), x.len() - 2)?.axes(&x[2..])?;
     let mut shape = vec![x[0], w[0]];
     shape.extend(axes[3 - (x.len() - 2)..].iter().map(|a| a.output));
-    Ok((ConvGeometry { batch: x[0], groups, c_in: w[1], c_out: w[0] / groups, axes }, shape))
+    Ok((ConvGeometry { groups, c_in: w[1], c_out: w[0] / groups, axes }, shape))
 }
 
 /// Input 2 as a bias per output channel, checked.
@@ -60,6 +60,12 @@ pub(super) fn channel_bias<'a>(cx: &EvalCx<'a>, channels: usize) -> Result<Optio
         return Err(Error::invalid(format!("{}: bias {found:?}, expected [{channels}]", cx.node.full_op())));
     }
     Ok(Some(Bias { tensor, params: cx.in_quant(2), index: BiasIndex::PerChannel }))
+}
+
+/// Element type of a product's result: real where the operands are quantized and the output is not.
+pub(super) fn product_dtype(cx: &InferCx) -> Result<DataType> {
+    let x = cx.input(0)?.ty;
+    Ok(if x.quant.is_some() { DataType::F32 } else { x.dtype })
 }
 
 /// Shape inference of the spatial axes behind batch and channel.
@@ -91,7 +97,7 @@ impl Op for Conv {
             let window = Window::parse(cx.attrs(), kernel.as_deref(), x.len() - 2)?;
             dims.extend(infer_spatial(cx, &window, x)?);
         }
-        Ok(vec![cx.ty(cx.dtype(0)?, dims)])
+        Ok(vec![cx.ty(product_dtype(cx)?, dims)])
     }
 
     fn eval(&self, cx: &EvalCx) -> Result<Vec<Tensor>> {

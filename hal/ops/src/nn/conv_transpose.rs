@@ -5,7 +5,7 @@
 //! * (C2) `auto_pad` SAME makes `output = input * stride`.
 //! * (C3) Quantized: weight channel axis 1; output channel c uses entry `c mod (C_out / group)`.
 
-use super::conv::{channel_bias, groups};
+use super::conv::{channel_bias, groups, product_dtype};
 use super::plain;
 use super::product::{ConvGeometry, Transposed};
 use super::real::with_real;
@@ -101,7 +101,7 @@ fn geometry(attrs: &Attrs, x: &[usize], w: &[usize]) -> Result<(ConvGeometry, Ve
     let channels = w[1].checked_mul(groups).ok_or_else(|| Error::invalid("ConvTranspose: too many channels"))?;
     let mut shape = vec![x[0], channels];
     shape.extend(axes[3 - rank..].iter().map(|a| a.input));
-    Ok((ConvGeometry { batch: x[0], groups, c_in: x[1] / groups, c_out: w[1], axes }, shape))
+    Ok((ConvGeometry { groups, c_in: x[1] / groups, c_out: w[1], axes }, shape))
 }
 
 impl Op for ConvTranspose {
@@ -129,7 +129,7 @@ impl Op for ConvTranspose {
                 _ => cx.fresh(0, i + 2),
             });
         }
-        Ok(vec![cx.ty(cx.dtype(0)?, dims)])
+        Ok(vec![cx.ty(product_dtype(cx)?, dims)])
     }
 
     fn eval(&self, cx: &EvalCx) -> Result<Vec<Tensor>> {

@@ -4,6 +4,7 @@
 //! * (C2) Quantized: `m = fl32(fl32(fl32(xs*ws) * alpha) / ys)`, C inside the accumulator (beta must be 1).
 //! * (C3) The weight channel axis is `transB ? 0 : 1`.
 
+use super::conv::product_dtype;
 use super::plain;
 use super::product::Matrices;
 use super::real::with_real;
@@ -74,7 +75,7 @@ impl Op for Gemm {
         {
             return Err(Error::invalid(format!("Gemm: the shared extent is {x} and {y}")));
         }
-        Ok(vec![cx.ty(cx.dtype(0)?, vec![m.clone(), n.clone()])])
+        Ok(vec![cx.ty(product_dtype(cx)?, vec![m.clone(), n.clone()])])
     }
 
     fn eval(&self, cx: &EvalCx) -> Result<Vec<Tensor>> {

@@ -4,6 +4,7 @@
 //! * (C2) The typed form may have a third input, the bias over the last axis.
 //! * (C3) Plain integer operands are multiplied modulo 2^n of their type.
 
+use super::conv::product_dtype;
 use super::plain;
 use super::product::Matrices;
 use super::real::{alloc, count, with_real};
@@ -70,7 +71,7 @@ impl Op for MatMul {
     }
 
     fn infer(&self, cx: &InferCx) -> Result<Vec<TensorType>> {
-        Ok(vec![cx.ty(cx.dtype(0)?, product_dims(cx.shape(0)?, cx.shape(1)?)?)])
+        Ok(vec![cx.ty(product_dtype(cx)?, product_dims(cx.shape(0)?, cx.shape(1)?)?)])
     }
 
     fn eval(&self, cx: &EvalCx) -> Result<Vec<Tensor>> {

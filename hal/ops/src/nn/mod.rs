@@ -12,30 +12,57 @@ pub(crate) mod softmax;
 pub(crate) mod typed;
 pub(crate) mod window;
 
+mod attention;
+mod attention_scores;
 mod average_pool;
+mod axis_norm;
 mod batch_norm;
+mod channel_norm;
 mod conv_transpose;
+mod fused_matmul;
 mod global_pool;
+mod layer_norm;
 mod max_pool;
 mod plain;
 mod pool;
+mod resample;
+mod resize;
+mod rotary;
+mod swiglu;
 
 /// One line per operator.
 pub static TABLE: &[&dyn Op] = &[
+    &attention::Attention,
     &average_pool::AveragePool,
     &average_pool::LpPool,
+    &axis_norm::LP,
+    &axis_norm::LRN,
+    &axis_norm::MEAN_VARIANCE,
     &batch_norm::BatchNormalization,
+    &channel_norm::GROUP,
+    &channel_norm::INSTANCE,
     &conv::Conv,
     &conv_transpose::ConvTranspose,
+    &fused_matmul::FusedMatMul,
     &gemm::Gemm,
     &global_pool::AVERAGE,
     &global_pool::LP,
     &global_pool::MAX,
+    &layer_norm::LAYER,
+    &layer_norm::RMS,
+    &layer_norm::SIMPLIFIED,
+    &layer_norm::SKIP,
+    &layer_norm::SKIP_RMS,
     &matmul::MatMul,
     &max_pool::MaxPool,
+    &resize::RESIZE,
+    &resize::UPSAMPLE,
+    &rotary::MICROSOFT_ROTARY,
+    &rotary::ROTARY,
     &softmax::HARDMAX,
     &softmax::LOG_SOFTMAX,
     &softmax::SOFTMAX,
+    &swiglu::SwiGlu,
 ];
 
 #[cfg(test)]

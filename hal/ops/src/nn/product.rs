@@ -144,8 +144,6 @@ impl Kernel for Matrices {
 /// Geometry of a convolution.
 #[derive(Debug, Clone, Copy)]
 pub struct ConvGeometry {
-    /// Images.
-    pub batch: usize,
     /// Groups.
     pub groups: usize,
     /// Input channels per group.
@@ -328,7 +326,7 @@ mod tests {
     fn c1_k_order_is_taps_then_channels() {
         // Two channels, two taps: the order decides which of the ones survives next to 2^24.
         let axes = [Axis::identity(1), Axis::identity(1), Axis { output: 1, kernel: 2, ..Axis::identity(2) }];
-        let g = ConvGeometry { batch: 1, groups: 1, c_in: 2, c_out: 1, axes };
+        let g = ConvGeometry { groups: 1, c_in: 2, c_out: 1, axes };
         let mut out = [0.0f32];
         // x is [channel][column]; (column, channel) reads 1, 1, 2^24, -2^24, then 1, 2^24, 1, -2^24.
         conv(&g, &[1.0, 16_777_216.0, 1.0, -16_777_216.0], &[1.0; 4], &mut out);

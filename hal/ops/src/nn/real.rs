@@ -50,6 +50,18 @@ pub trait Real:
     fn softmax_row(xs: &[Self], out: &mut [Self]);
     /// The logarithm of Softmax of a row.
     fn log_softmax_row(xs: &[Self], out: &mut [Self]);
+    /// `sum / n`.
+    fn mean(xs: &[Self]) -> Self;
+    /// The mean of the squared distances from `mean`.
+    fn variance(xs: &[Self], mean: Self) -> Self;
+    /// LayerNormalization (`centred`) or RMSNormalization of a row with its scale and offset.
+    fn normalize_row(
+        xs: &[Self],
+        centred: bool,
+        affine: (Option<&[Self]>, Option<&[Self]>),
+        eps: Self,
+        out: &mut [Self],
+    );
     /// The greater value; NaN if either is NaN.
     fn max_nan(self, other: Self) -> Self {
         if self > other || self.partial_cmp(&self).is_none() { self } else { other }
@@ -106,6 +118,25 @@ impl Real for f32 {
     }
     fn log_softmax_row(xs: &[Self], out: &mut [Self]) {
         float::log_softmax_row(xs, out);
+    }
+    fn mean(xs: &[Self]) -> Self {
+        float::mean(xs)
+    }
+    fn variance(xs: &[Self], mean: Self) -> Self {
+        float::variance(xs, mean)
+    }
+    fn normalize_row(
+        xs: &[Self],
+        centred: bool,
+        (gamma, beta): (Option<&[Self]>, Option<&[Self]>),
+        eps: Self,
+        out: &mut [Self],
+    ) {
+        if centred {
+            float::layer_norm_row(xs, gamma, beta, eps, out);
+        } else {
+            float::rms_norm_row(xs, gamma, eps, out);
+        }
     }
 }
 
@@ -167,6 +198,25 @@ impl Real for f64 {
         let most = xs.iter().fold(Self::LOWEST, |m, &x| m.max_nan(x));
         let total: f64 = xs.iter().map(|&x| libm::exp(x - most)).sum();
         out.iter_mut().zip(xs).for_each(|(y, &x)| *y = (x - most) - libm::log(total));
+    }
+    fn mean(xs: &[Self]) -> Self {
+        xs.iter().sum::<f64>() / xs.len() as f64
+    }
+    fn variance(xs: &[Self], mean: Self) -> Self {
+        xs.iter().map(|x| (x - mean) * (x - mean)).sum::<f64>() / xs.len() as f64
+    }
+    fn normalize_row(
+        xs: &[Self],
+        centred: bool,
+        (gamma, beta): (Option<&[Self]>, Option<&[Self]>),
+        eps: Self,
+        out: &mut [Self],
+    ) {
+        let mean = if centred { Self::mean(xs) } else { 0.0 };
+        let inv = 1.0 / (Self::variance(xs, mean) + eps).sqrt();
+        for (i, (y, x)) in out.iter_mut().zip(xs).enumerate() {
+            *y = (x - mean) * inv * gamma.map_or(1.0, |g| g[i]) + beta.map_or(0.0, |b| b[i]);
+        }
     }
 }
 

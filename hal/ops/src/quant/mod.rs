@@ -6,9 +6,12 @@ use ottava_hal::{QuantParams, Scheme};
 pub mod lut;
 
 mod bridge;
+mod dynamic_product;
 mod integer_product;
 mod linear;
 pub(crate) mod params;
+pub(crate) mod qlinear_binary;
+mod qlinear_form;
 mod qlinear_product;
 mod typed_form;
 
@@ -18,11 +21,23 @@ pub static TABLE: &[&dyn Op] = &[
     &bridge::LUT,
     &bridge::QUANTIZE,
     &bridge::REQUANTIZE,
+    &dynamic_product::DYNAMIC,
+    &dynamic_product::INTEGER,
     &integer_product::ConvInteger,
     &integer_product::MatMulInteger,
     &linear::DequantizeLinear,
     &linear::DynamicQuantizeLinear,
     &linear::QuantizeLinear,
+    &qlinear_binary::ADD,
+    &qlinear_binary::MUL,
+    &qlinear_form::FORMS[0],
+    &qlinear_form::FORMS[1],
+    &qlinear_form::FORMS[2],
+    &qlinear_form::FORMS[3],
+    &qlinear_form::FORMS[4],
+    &qlinear_form::FORMS[5],
+    &qlinear_form::FORMS[6],
+    &qlinear_form::FORMS[7],
     &qlinear_product::CONV,
     &qlinear_product::GEMM,
     &qlinear_product::MATMUL,

@@ -4,6 +4,8 @@ use crate::Op;
 
 mod constant;
 mod cumulative;
+mod einsum;
+mod non_max_suppression;
 mod non_zero;
 mod one_hot;
 mod range;
@@ -16,6 +18,8 @@ pub static TABLE: &[&dyn Op] = &[
     &constant::ConstantOfShape,
     &cumulative::CUM_PROD,
     &cumulative::CUM_SUM,
+    &einsum::Einsum,
+    &non_max_suppression::NonMaxSuppression,
     &non_zero::NonZero,
     &one_hot::EyeLike,
     &one_hot::OneHot,

@@ -39,10 +39,11 @@ impl Op for Range {
 }
 
 fn range(start: &Tensor, limit: &Tensor, delta: &Tensor) -> Result<Tensor> {
-    with_number!(start.dtype(), "Range", T => {
+    let dtype = start.dtype();
+    with_number!(dtype, "Range", T => {
         let (start, limit, delta) = (scalar::<T>(start)?, scalar::<T>(limit)?, scalar::<T>(delta)?);
         let n = count(start, limit, delta)?;
-        let mut y = util::output(T::TYPE, &[n])?;
+        let mut y = util::output(dtype, &[n])?;
         let values = y.as_slice_mut::<T>()?.iter_mut().enumerate();
         values.for_each(|(i, y)| *y = T::narrow(start.add(<T as Number>::Wide::from_count(i).mul(delta))));
         Ok(y)

@@ -12,7 +12,7 @@ mod rows;
 
 pub use feed::{Affine, convert};
 pub use images::read_folder;
-pub use rows::{Feed, FeedInput};
+pub use rows::{Feed, batches_of};
 
 use crate::error::{Error, Result, codes};
 use ottava_hal::Tensor;

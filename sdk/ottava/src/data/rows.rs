@@ -5,6 +5,7 @@ use crate::error::{Error, Result, codes};
 use crate::suggest;
 use ottava_hal::{DataType, Dim, Tensor, TensorType};
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 /// One input with the array that feeds it.
 #[derive(Debug, Clone)]
@@ -103,10 +104,14 @@ impl Feed {
 
     /// Starts and lengths of the batches of `0..limit`.
     pub fn batches(&self, batch: usize, limit: Option<usize>) -> impl Iterator<Item = (usize, usize)> + use<> {
-        let n = self.n_rows.min(limit.unwrap_or(usize::MAX));
-        let batch = batch.max(1);
-        (0..n).step_by(batch).map(move |start| (start, batch.min(n - start)))
+        batches_of(0..self.n_rows.min(limit.unwrap_or(usize::MAX)), batch)
     }
+}
+
+/// Starts and lengths of the batches of a range of rows.
+pub fn batches_of(rows: Range<usize>, batch: usize) -> impl Iterator<Item = (usize, usize)> + use<> {
+    let (end, batch) = (rows.end, batch.max(1));
+    rows.step_by(batch).map(move |start| (start, batch.min(end - start)))
 }
 
 impl FeedInput {

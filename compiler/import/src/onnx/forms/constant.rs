@@ -46,10 +46,10 @@ mod tests {
 
     #[test]
     fn other_forms_are_refused() {
-        constant("value_string", Attr::Str("a".into())).is_refused("a constant of text");
-        constant("value", Attr::Int(1)).is_refused("attribute `value` of kind int");
-        constant("value_int", Attr::Int(1)).attr("value", Attr::Int(1)).is_refused("2 attributes");
-        Sample::new("Constant", 13).outputs("c").is_refused("0 attributes");
-        Sample::new("Constant", 13).attr("value_int", Attr::Int(1)).is_refused("no output");
+        constant("value_string", Attr::Str("a".into())).refused_for("a constant of text");
+        constant("value", Attr::Int(1)).refused_for("attribute `value` of kind int");
+        constant("value_int", Attr::Int(1)).attr("value", Attr::Int(1)).refused_for("2 attributes");
+        Sample::new("Constant", 13).outputs("c").refused_for("0 attributes");
+        Sample::new("Constant", 13).attr("value_int", Attr::Int(1)).refused_for("no output");
     }
 }

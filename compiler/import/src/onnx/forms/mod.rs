@@ -7,6 +7,7 @@ mod attributes;
 mod constant;
 mod fused;
 mod nn;
+mod quantize;
 mod resize;
 pub(crate) mod table;
 #[cfg(test)]
@@ -37,6 +38,8 @@ pub(crate) struct Cx {
     /// Element types as far as the file declares them.
     pub dtypes: HashMap<String, DataType>,
     constant_idx: HashMap<String, usize>,
+    /// Scalars made of constants with one element, by the name of the constant.
+    scalars: HashMap<String, String>,
 }
 
 impl Cx {
@@ -73,6 +76,22 @@ impl Cx {
     /// The data of input `i`, where it is a constant.
     fn input_constant(&self, node: &RawNode, i: usize) -> Option<&Tensor> {
         self.constant_idx.get(node.input(i)?).map(|&idx| &self.constants[idx].1)
+    }
+
+    /// A scalar with the only element of input `i`, where that is a constant list of one.
+    fn scalar(&mut self, node: &RawNode, i: usize) -> Result<Option<String>, Refusal> {
+        let (Some(list), Some(name)) = (self.input_constant(node, i), node.input(i)) else { return Ok(None) };
+        if list.shape() != [1] {
+            return Ok(None);
+        }
+        if let Some(known) = self.scalars.get(name) {
+            return Ok(Some(known.clone()));
+        }
+        let data = list.reshaped(&[])?;
+        let scalar = self.values.unique(&format!("{name}/scalar"));
+        self.add_constant(scalar.clone(), data);
+        self.scalars.insert(name.to_owned(), scalar.clone());
+        Ok(Some(scalar))
     }
 
     /// The float type of input `i`; f32 where the file does not say.
@@ -131,7 +150,7 @@ fn modernise_node(node: RawNode, cx: &mut Cx) -> Result<(), Refusal> {
 fn check_since(node: &RawNode) -> Result<(), Refusal> {
     let Ok(op) = ottava_ops::lookup(&node.domain, &node.op) else { return Ok(()) };
     let since = op.spec().since;
-    if node.domain.is_empty() && node.version < since && !table::CONTRIBUTED.contains(&node.op.as_str()) {
+    if node.domain.is_empty() && node.version < since && !table::EARLIER.contains(&node.op.as_str()) {
         return Refusal::invalid(format!("the operator came with operator set {since}; declare at least that one"));
     }
     Ok(())

@@ -86,9 +86,9 @@ mod tests {
         let node7 =
             node(7).attr("momentum", Attr::Float(0.9)).attr("spatial", Attr::Int(1)).attr("epsilon", Attr::Float(0.5));
         node7.gives(&["BatchNormalization@13 x s b m v -> y epsilon=0.5"]);
-        node(7).attr("spatial", Attr::Int(0)).is_refused("spatial = 0");
-        node(14).attr("training_mode", Attr::Int(1)).is_refused("training mode");
-        node(9).outputs("y m2 v2").is_refused("outputs of training");
+        node(7).attr("spatial", Attr::Int(0)).refused_for("spatial = 0");
+        node(14).attr("training_mode", Attr::Int(1)).refused_for("training mode");
+        node(9).outputs("y m2 v2").refused_for("outputs of training");
     }
 
     #[test]
@@ -101,7 +101,7 @@ mod tests {
             "ConstantOfShape@13 n/shape -> m value=bool[1] [1]",
             "Identity@13 x -> y",
         ]);
-        Sample::new("Dropout", 12).inputs("x - t").outputs("y").is_refused("training mode");
+        Sample::new("Dropout", 12).inputs("x - t").outputs("y").refused_for("training mode");
         let off = Tensor::from_bools(&[], &[false]).expect("a scalar");
         Sample::new("Dropout", 13).constant("t", off).inputs("x - t").outputs("y").gives(&["Identity@13 x -> y"]);
     }
@@ -115,6 +115,6 @@ mod tests {
             .attr("axis", Attr::Int(2))
             .gives(&["LogSoftmax@11 x -> y axis=2"]);
         Sample::new("Softmax", 13).inputs("x").outputs("y").gives(&["Softmax@13 x -> y"]);
-        Sample::new("GroupNormalization", 18).inputs("x s b").outputs("y").is_refused("operator set 21");
+        Sample::new("GroupNormalization", 18).inputs("x s b").outputs("y").refused_for("operator set 21");
     }
 }

@@ -3,7 +3,7 @@
 //! A line says how a node becomes its newest form; that the operator exists in `ottava-ops` is checked when the
 //! node is handed on. An operator without a line is refused with a reason.
 use super::super::raw::{RawNode, Refusal, full_op};
-use super::{BASE_OPSET, Cx, attributes, constant, fused, nn, resize};
+use super::{BASE_OPSET, Cx, attributes, constant, fused, nn, quantize, resize};
 
 /// How a node becomes its newest form.
 pub(crate) type Map = fn(&mut Cx, RawNode) -> Result<(), Refusal>;
@@ -23,8 +23,9 @@ const fn ms(op: &'static str, map: Map) -> Row {
     Row { domain: ottava_ops::MICROSOFT, op, map }
 }
 
-/// Standard operators that ONNX Runtime writes under older operator sets too, with the same meaning.
-pub(crate) const CONTRIBUTED: &[&str] = &["LayerNormalization"];
+/// Operators that are accepted under older operator sets than the one their schema names, with the same meaning:
+/// forms without broadcasting, and what ONNX Runtime writes before the standard had it.
+pub(crate) const EARLIER: &[&str] = &["LayerNormalization", "Max", "Mean", "Min", "Sum"];
 
 /// The form has not changed.
 fn same(cx: &mut Cx, node: RawNode) -> Result<(), Refusal> {
@@ -75,7 +76,7 @@ pub(crate) const TABLE: &[Row] = &[
     onnx("DFT", attributes::dft),
     onnx("DeformConv", same),
     onnx("DepthToSpace", same),
-    onnx("DequantizeLinear", attributes::quantize_linear),
+    onnx("DequantizeLinear", quantize::quantize_linear),
     onnx("Det", same),
     onnx("Div", same),
     onnx("Dropout", nn::dropout),
@@ -144,7 +145,7 @@ pub(crate) const TABLE: &[Row] = &[
     onnx("Pow", same),
     onnx("QLinearConv", same),
     onnx("QLinearMatMul", same),
-    onnx("QuantizeLinear", attributes::quantize_linear),
+    onnx("QuantizeLinear", quantize::quantize_linear),
     onnx("RMSNormalization", same),
     onnx("RNN", same),
     onnx("Range", same),
@@ -205,7 +206,7 @@ pub(crate) const TABLE: &[Row] = &[
     onnx("Where", same),
     onnx("Xor", same),
     ms("BiasGelu", fused::gelu),
-    ms("DequantizeLinear", fused::quantize_linear),
+    ms("DequantizeLinear", quantize::quantize_linear),
     ms("DynamicQuantizeMatMul", fused::dynamic_quantize_matmul),
     ms("FastGelu", fused::fast_gelu),
     ms("FusedMatMul", fused::fused_matmul),
@@ -222,7 +223,8 @@ pub(crate) const TABLE: &[Row] = &[
     ms("QLinearSigmoid", same),
     ms("QLinearSoftmax", same),
     ms("QLinearWhere", same),
-    ms("QuantizeLinear", fused::quantize_linear),
+    ms("QuantizeLinear", quantize::quantize_linear),
+    ms("QuickGelu", same),
     ms("SkipLayerNormalization", fused::skip_layer_normalization),
 ];
 

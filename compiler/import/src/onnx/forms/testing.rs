@@ -59,7 +59,7 @@ impl Sample {
     }
 
     /// Asserts a refusal that mentions `part`.
-    pub fn is_refused(self, part: &str) {
+    pub fn refused_for(self, part: &str) {
         match self.run() {
             Err(Refusal::Invalid(text) | Refusal::Unsupported(text)) => assert!(text.contains(part), "{text}"),
             Ok(lines) => panic!("{lines:?} should be refused for: {part}"),

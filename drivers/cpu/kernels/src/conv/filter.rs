@@ -2,7 +2,7 @@
 
 use super::shape::ConvShape;
 use super::weights::Weights;
-use crate::depthwise::{DepthwiseB, DepthwisePanel};
+use crate::depthwise::{DepthwiseB, DepthwisePanel, DepthwiseWindow};
 use crate::error::Result;
 use crate::gemm::{COLS, GROUP, Group, NO_K, PackedB, Packing, Panel, pack};
 use crate::isa::Isa;
@@ -43,10 +43,9 @@ impl Filter {
     }
 
     fn depthwise(s: &ConvShape, w: &Weights<'_>, line: usize, pixel: usize) -> Result<Self> {
-        let (kw, index) = (s.kernel[1], w.layout.index(s));
-        let offset = |t: usize| t / kw * s.dilation[0] * line + t % kw * s.dilation[1] * pixel;
-        let offsets: Vec<usize> = (0..s.kernel[0] * kw).map(offset).collect();
-        let packed = DepthwiseB::pack(&offsets, s.in_c, &|t, c| w.get(index.of(t, c), c))?;
+        let index = w.layout.index(s);
+        let window = DepthwiseWindow { kernel: s.kernel, row: s.dilation[0] * line, column: s.dilation[1] * pixel };
+        let packed = DepthwiseB::pack(window, s.in_c, &|t, c| w.get(index.of(t, c), c))?;
         Ok(Self::Depthwise { packed, channels: s.in_c })
     }
 

@@ -15,7 +15,7 @@ use crate::exec::Exec;
 use crate::finish::{Finish, Out, Place};
 use crate::gemm::{COLS, Packing};
 use crate::shared_out::SharedOut;
-use crate::tile::{ROWS, Tile};
+use crate::tile::{ROWS, Rows, Tile};
 
 /// A convolution (2-D, 1-D, grouped, depthwise, pointwise) or matrix product over u8 activations, weights packed.
 ///
@@ -244,7 +244,7 @@ impl Job<'_> {
         let plan = self.plan;
         let macs = pixels.n.saturating_mul(plan.geometry.k).saturating_mul(plan.shape.out_c);
         let bytes_per_pixel = (plan.geometry.k / plan.shape.kernel[0]).max(plan.shape.in_c);
-        let block = block_pixels(bytes_per_pixel);
+        let block = block_pixels(bytes_per_pixel, plan.shape.is_depthwise());
         pixels.grid(self.exec, plan.filter.n_panels(), macs, &|mine, panels| {
             for from in mine.clone().step_by(block) {
                 for panel in panels.clone() {
@@ -257,10 +257,11 @@ impl Job<'_> {
     fn panel(&self, pixels: &Pixels<'_>, range: core::ops::Range<usize>, panel: usize) {
         let (plan, isa, stride) = (self.plan, self.exec.isa, self.plan.shape.out_c);
         let (at, weights) = (plan.filter.place(panel), plan.filter.panel(panel));
-        let (mut tile, mut cursor) = (Tile::ZERO, pixels.cursor(range.start));
+        let (mut tile, mut rows, mut cursor) = (Tile::ZERO, Rows::default(), pixels.cursor(range.start));
         for i in range.clone().step_by(ROWS) {
             let n = (range.end - i).min(ROWS);
-            weights.product(isa, pixels.a, &pixels.rows(&mut cursor, n, at.offset), &mut tile);
+            pixels.fill(&mut rows, &mut cursor, n, at.offset);
+            weights.product(isa, pixels.a, &rows, &mut tile);
             let first = (pixels.first_out + i) * stride + at.channel;
             let place = Place { at: first, stride, rows: n, cols: at.cols, channel: at.channel };
             isa.run(Finish { epilogue: &plan.epilogue, tile: &tile, place, residual: self.residual, out: self.out });

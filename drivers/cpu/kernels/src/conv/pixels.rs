@@ -7,7 +7,9 @@ use crate::exec::Exec;
 use crate::tile::{ROWS, Rows};
 
 /// Activations that a block of pixels reads before the next panel reads them again; about half of a second-level cache.
-const BLOCK_BYTES: usize = 192 << 10;
+const DENSE_BLOCK: usize = 192 << 10;
+/// The same for depthwise filters, whose panels read 16 bytes of each pixel: half of a first-level cache.
+const DEPTHWISE_BLOCK: usize = 16 << 10;
 /// Fewest pixels worth a task of their own.
 const MIN_PIXELS: usize = 16;
 
@@ -34,20 +36,22 @@ impl Pixels<'_> {
         [i / self.wide, i % self.wide]
     }
 
-    /// Activation rows of the tile of `n` pixels at the cursor, each moved by `offset` bytes; advances the cursor.
+    /// Sets the activation rows of the tile of `n` pixels at the cursor, each moved by `offset` bytes; advances the cursor. In place,
+    /// because copying rows just written would stall on the pending stores.
     #[inline]
-    pub(crate) fn rows(&self, [y, x]: &mut [usize; 2], n: usize, offset: usize) -> Rows {
-        let mut at = [0; ROWS];
-        for row in &mut at[..n] {
-            *row = *y * self.row_step + *x * self.col_step + offset;
-            *x += 1;
-            if *x == self.wide {
-                (*y, *x) = (*y + 1, 0);
+    pub(crate) fn fill(&self, rows: &mut Rows, [y, x]: &mut [usize; 2], n: usize, offset: usize) {
+        let mut last = 0;
+        for (r, row) in rows.at.iter_mut().enumerate() {
+            if r < n {
+                last = *y * self.row_step + *x * self.col_step + offset;
+                *x += 1;
+                if *x == self.wide {
+                    (*y, *x) = (*y + 1, 0);
+                }
             }
+            *row = last;
         }
-        let last = at[n - 1];
-        at[n..].fill(last);
-        Rows { at, n }
+        rows.n = n;
     }
 
     /// Runs `task(pixels, panels)` over a grid of disjoint rectangles that covers everything; `macs` is the cost of the whole pass.
@@ -72,6 +76,7 @@ impl Pixels<'_> {
 }
 
 /// Pixels per block so that their activations stay in cache while all panels pass over them.
-pub(crate) fn block_pixels(bytes_per_pixel: usize) -> usize {
-    (BLOCK_BYTES / bytes_per_pixel.max(1)).next_multiple_of(ROWS).max(4 * ROWS)
+pub(crate) fn block_pixels(bytes_per_pixel: usize, depthwise: bool) -> usize {
+    let block = if depthwise { DEPTHWISE_BLOCK } else { DENSE_BLOCK };
+    (block / bytes_per_pixel.max(1)).next_multiple_of(ROWS).max(4 * ROWS)
 }

@@ -1,5 +1,7 @@
 //! From weights to [`PackedB`].
 
+use core::ops::Range;
+
 use super::format::{Block, COLS, FORMS, Form, GROUP, PAIRINGS, PackedB, PanelIndex};
 use super::pairing::{GroupWeights, Proof, Step};
 use crate::error::{KernelError, Result};
@@ -35,19 +37,31 @@ pub(crate) fn pack(
         return Err(KernelError::Overflow { what: "the extent of an activation row in bytes" });
     }
     let mut packed = PackedB { blocks: Vec::new(), offsets: Vec::new(), panels: Vec::new(), max_offset };
+    let mut weights = vec![GroupWeights::default(); groups.len()];
     for first in (0..n).step_by(COLS) {
-        let gather = |g: &Group| -> GroupWeights {
-            core::array::from_fn(|c| g.k.map(|k| if k == NO_K || first + c >= n { 0 } else { weight(k, first + c) }))
-        };
-        let weights: Vec<GroupWeights> = groups.iter().map(gather).collect();
+        for (group, to) in groups.iter().zip(&mut weights) {
+            gather(group, first..n.min(first + COLS), weight, to);
+        }
         push_panel(&mut packed, groups, &weights, packing);
     }
     Ok(packed)
 }
 
+/// The weights of one group and panel; zero where there is no column or no k.
+fn gather(group: &Group, columns: Range<usize>, weight: &dyn Fn(usize, usize) -> i16, to: &mut GroupWeights) {
+    *to = GroupWeights::default();
+    for (column, to) in columns.zip(to) {
+        for (k, to) in group.k.iter().zip(to) {
+            if *k != NO_K {
+                *to = weight(*k, column);
+            }
+        }
+    }
+}
+
 fn push_panel(packed: &mut PackedB, groups: &[Group], weights: &[GroupWeights], packing: Packing) {
     let proof = Proof::new(weights);
-    let runs = proof.assign(packing == Packing::Search);
+    let runs = proof.runs(packing == Packing::Search);
     let mut index = PanelIndex { block: packed.blocks.len(), offset: packed.offsets.len(), steps: [0; FORMS.len()] };
     for form in FORMS {
         let run = &runs[form as usize];

@@ -4,6 +4,8 @@
 //! addition when each lane's totals stay within 128.
 
 use super::format::{COLS, FORMS, Form, GROUP, PAIRINGS};
+use crate::isa::Isa;
+use crate::vectorize::Vectorize;
 
 /// Largest weight sum per lane: 255 * 128 fits s16, 255 * 129 does not.
 const LIMIT: u8 = 128;
@@ -32,35 +34,49 @@ pub(super) struct Step {
 /// The steps of each run, in the order of [`FORMS`].
 pub(super) type Runs = [Vec<Step>; FORMS.len()];
 
-fn sums(weights: &GroupWeights, pairing: usize) -> Sums {
-    let mut s = ZERO;
+/// The sums of a group in each pairing.
+fn sums(weights: &GroupWeights) -> [Sums; 3] {
+    let mut out = [ZERO; 3];
     for (c, column) in weights.iter().enumerate() {
-        for lane in 0..2 {
-            let [x, y] = [0, 1].map(|i| i32::from(column[usize::from(PAIRINGS[pairing][lane * 2 + i])]));
-            s.0[c * GROUP + lane * 2] = (x.max(0) + y.max(0)).min(255) as u8;
-            s.0[c * GROUP + lane * 2 + 1] = ((-x).max(0) + (-y).max(0)).min(255) as u8;
+        let (mut positive, mut negative) = ([0u8; GROUP], [0u8; GROUP]);
+        for (i, w) in column.iter().enumerate() {
+            (positive[i], negative[i]) = ((*w).clamp(0, 255) as u8, (-*w).clamp(0, 255) as u8);
+        }
+        for (sums, pairing) in out.iter_mut().zip(&PAIRINGS) {
+            for lane in 0..2 {
+                let [x, y] = [pairing[lane * 2], pairing[lane * 2 + 1]].map(usize::from);
+                sums.0[c * GROUP + lane * 2] = positive[x].saturating_add(positive[y]);
+                sums.0[c * GROUP + lane * 2 + 1] = negative[x].saturating_add(negative[y]);
+            }
         }
     }
-    s
+    out
 }
 
 /// Whether all lanes of `x` and `y` together stay within the limit.
+#[inline(always)]
 fn fit(x: &Sums, y: &Sums) -> bool {
-    x.0.iter().zip(&y.0).fold(0u8, |worst, (a, b)| worst.max(a.saturating_add(*b))) <= LIMIT
+    let mut worst = 0u8;
+    for (a, b) in x.0.iter().zip(&y.0) {
+        worst = worst.max(a.saturating_add(*b));
+    }
+    worst <= LIMIT
 }
 
 /// Whether every column of `y` fits some pairing of `x`.
+#[inline(always)]
 fn fit_by_column(x: &[Sums; 3], y: &Sums) -> bool {
-    let mut fits = [false; COLS];
+    let mut fits = [0u32; COLS];
     for pairing in x {
-        let lanes: [u8; COLS * GROUP] =
-            core::array::from_fn(|i| u8::from(pairing.0[i].saturating_add(y.0[i]) <= LIMIT));
-        let (columns, _) = lanes.as_chunks::<GROUP>();
-        for (fit, column) in fits.iter_mut().zip(columns) {
-            *fit |= u32::from_ne_bytes(*column) == 0x0101_0101;
+        let mut lanes = [0u8; COLS * GROUP];
+        for (lane, (a, b)) in lanes.iter_mut().zip(pairing.0.iter().zip(&y.0)) {
+            *lane = if a.saturating_add(*b) <= LIMIT { 0xff } else { 0 };
+        }
+        for (fits, column) in fits.iter_mut().zip(lanes.as_chunks::<GROUP>().0) {
+            *fits |= u32::from(u32::from_ne_bytes(*column) == u32::MAX);
         }
     }
-    fits.iter().all(|fit| *fit)
+    fits.iter().fold(1, |all, fits| all & fits) == 1
 }
 
 fn column_pairing(x: &[Sums; 3], y: &Sums, c: usize) -> Option<usize> {
@@ -77,7 +93,7 @@ pub(super) struct Proof {
 
 impl Proof {
     pub(super) fn new(weights: &[GroupWeights]) -> Self {
-        let sums: Vec<[Sums; 3]> = weights.iter().map(|w| [0, 1, 2].map(|p| sums(w, p))).collect();
+        let sums: Vec<[Sums; 3]> = weights.iter().map(sums).collect();
         let hard = weights.iter().zip(&sums).map(|(w, s)| hardness(w, s)).collect();
         Self { sums, hard }
     }
@@ -90,8 +106,14 @@ impl Proof {
         })
     }
 
+    /// As [`Proof::assign`], compiled for this machine.
+    pub(super) fn runs(&self, search: bool) -> Runs {
+        Isa::detect().run(Assign { proof: self, search })
+    }
+
     /// Assigns every group to one step of one run; deterministic. `search` looks for groups that can be added in 16 bits.
-    pub(super) fn assign(&self, search: bool) -> Runs {
+    #[inline(always)]
+    fn assign(&self, search: bool) -> Runs {
         let mut runs = Runs::default();
         let mut used = vec![false; self.hard.len()];
         let mut order: Vec<usize> = (0..self.hard.len()).filter(|g| search && self.hard[*g] <= LIMIT).collect();
@@ -114,6 +136,7 @@ impl Proof {
     }
 
     /// The cheapest exact sum of `group` with one of `others` (hardest first).
+    #[inline(always)]
     fn partner(&self, group: usize, others: impl Iterator<Item = usize>) -> Option<(Form, Step)> {
         let mut best: Option<(Form, Step)> = None;
         let mut seen = 0;
@@ -131,6 +154,7 @@ impl Proof {
     }
 
     /// The cheapest exact sum of two groups that costs less than `limit`.
+    #[inline(always)]
     fn combine(&self, x: usize, y: usize, limit: usize) -> Option<(Form, Step)> {
         let (sx, sy) = (&self.sums[x], &self.sums[y]);
         let [in_order, swapped] = [Step { first: x, second: y }, Step { first: y, second: x }];
@@ -163,6 +187,20 @@ impl Proof {
         }
         let alike = (0..3).find(|p| fit(&self.sums[group][*p], &ZERO));
         alike.map_or(Form::PairCol, |p| [Form::Pair, Form::Pair02, Form::Pair03][p])
+    }
+}
+
+struct Assign<'a> {
+    proof: &'a Proof,
+    search: bool,
+}
+
+impl Vectorize for Assign<'_> {
+    type Output = Runs;
+
+    #[inline(always)]
+    fn run(self) -> Runs {
+        self.proof.assign(self.search)
     }
 }
 

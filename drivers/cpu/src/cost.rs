@@ -1,0 +1,59 @@
+//! A rough estimate of a program's cost: multiply-adds at the speed of the instruction set, bytes at that of memory.
+
+use ottava_hal::{Cost, Node, Program};
+use ottava_kernels::Isa;
+
+/// Multiply-adds per nanosecond and thread.
+struct Speed {
+    bytes: u64,
+    floats: u64,
+}
+
+/// Bytes that all threads together move per nanosecond.
+const BYTES_PER_NS: u64 = 8;
+/// Fixed cost of a node.
+const NODE_NS: u64 = 300;
+/// Fixed cost of a submission.
+const SUBMIT_NS: u64 = 1_000;
+
+/// The cost of a program on `threads` threads.
+pub(crate) fn estimate(program: &Program, isa: Isa, threads: usize) -> Cost {
+    let speed = match isa {
+        Isa::Portable => Speed { bytes: 4, floats: 2 },
+        Isa::Avx2(_) => Speed { bytes: 64, floats: 24 },
+    };
+    let ns = |node: &Node| {
+        let typed = node.input(0).is_some_and(|id| program.ty(id).quant.is_some());
+        let per_ns = if typed { speed.bytes } else { speed.floats } * threads.max(1) as u64;
+        (macs(program, node) / per_ns).max(traffic(program, node) / BYTES_PER_NS).saturating_add(NODE_NS)
+    };
+    let bytes = program.values.iter().filter_map(|v| v.ty.byte_len()).fold(0u64, |n, b| n.saturating_add(b as u64));
+    let exec_ns = program.nodes.iter().map(ns).fold(0u64, u64::saturating_add);
+    Cost { exec_ns, submit_ns: SUBMIT_NS, bytes }
+}
+
+/// Multiply-adds of a product: outputs times weights per output channel; 0 for everything else.
+fn macs(program: &Program, node: &Node) -> u64 {
+    let elements = |id| program.ty(id).shape.elements().unwrap_or(0) as u64;
+    let (Some(w), Some(&y)) = (node.input(1), node.outputs.first()) else { return 0 };
+    let dims = program.ty(w).shape.known().unwrap_or_default();
+    let channels = match (node.op.as_str(), dims.as_slice()) {
+        ("Conv", [out, ..]) => *out,
+        ("Gemm", [a, b]) => {
+            if node.attrs.int("transB", 0) == Ok(0) {
+                *b
+            } else {
+                *a
+            }
+        }
+        ("MatMul", [.., n]) => *n,
+        _ => return 0,
+    };
+    elements(y).saturating_mul(elements(w) / (channels as u64).max(1))
+}
+
+/// Bytes read and written.
+fn traffic(program: &Program, node: &Node) -> u64 {
+    let ids = node.inputs.iter().flatten().chain(&node.outputs);
+    ids.filter_map(|id| program.ty(*id).byte_len()).fold(0, |n, b| n.saturating_add(b as u64))
+}

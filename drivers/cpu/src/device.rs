@@ -1,0 +1,156 @@
+//! The driver and its one device.
+
+use crate::builder::Builder;
+use crate::cost::estimate;
+use crate::executable::CpuProgram;
+use crate::kernels;
+use ottava_hal::host::{self, HostExecutable, HostFence, HostQueue};
+use ottava_hal::{
+    Buffer, BufferDesc, Capability, CompileOptions, Cost, Device, DeviceInfo, DeviceKind, Driver, DriverInfo, Error,
+    Executable, Fence, OptionSpec, Options, Program, Queue, Result, Status, Verdict,
+};
+use ottava_kernels::{Isa, ThreadPool};
+use std::sync::Arc;
+
+/// Id of the device.
+const CPU: &str = "cpu";
+/// More worker threads than this are refused.
+const MAX_THREADS: usize = 1024;
+
+/// The driver of the machine's own processor.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct CpuDriver;
+
+impl Driver for CpuDriver {
+    fn info(&self) -> DriverInfo {
+        let version = env!("CARGO_PKG_VERSION").into();
+        DriverInfo { name: CPU.into(), vendor: "Ottava".into(), version }
+    }
+
+    fn devices(&self) -> Result<Vec<DeviceInfo>> {
+        Ok(vec![info(Isa::detect(), all_threads())])
+    }
+
+    fn option_schema(&self) -> Vec<OptionSpec> {
+        let names = Isa::available().into_iter().map(|isa| isa.name().to_owned());
+        vec![
+            OptionSpec {
+                key: "threads",
+                default: all_threads().to_string(),
+                allowed: vec![],
+                help: "worker threads, the caller's included",
+            },
+            OptionSpec {
+                key: "isa",
+                default: "auto".into(),
+                allowed: std::iter::once("auto".to_owned()).chain(names).collect(),
+                help: "instruction set of the kernels; results do not depend on it",
+            },
+        ]
+    }
+
+    fn open(&self, id: &str, options: &Options) -> Result<Arc<dyn Device>> {
+        if id != CPU {
+            return Err(Error::invalid(format!("the cpu driver has no device `{id}`; it has `{CPU}`")));
+        }
+        let (mut isa, mut threads) = (Isa::detect(), all_threads());
+        for (key, value) in options {
+            match key.as_str() {
+                "isa" => isa = parse_isa(value)?,
+                "threads" => threads = parse_threads(value)?,
+                _ => return Err(Error::invalid(format!("the cpu driver has no option `{key}`; it has threads, isa"))),
+            }
+        }
+        Ok(Arc::new(CpuDevice::new(isa, threads)?))
+    }
+}
+
+fn parse_isa(value: &str) -> Result<Isa> {
+    if value == "auto" { Ok(Isa::detect()) } else { Isa::parse(value).map_err(|e| Error::invalid(e.to_string())) }
+}
+
+fn parse_threads(value: &str) -> Result<usize> {
+    let n = value.parse().ok().filter(|n| (1..=MAX_THREADS).contains(n));
+    n.ok_or_else(|| Error::invalid(format!("option threads is `{value}`, expected a number from 1 to {MAX_THREADS}")))
+}
+
+fn all_threads() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS)
+}
+
+fn info(isa: Isa, threads: usize) -> DeviceInfo {
+    DeviceInfo {
+        id: CPU.into(),
+        name: format!("CPU ({}, {threads} threads)", isa.name()),
+        kind: DeviceKind::Cpu,
+        isa: isa.name().into(),
+        memory_bytes: 0,
+        threads,
+    }
+}
+
+/// The processor as a device: one instruction set, one pool of threads.
+pub struct CpuDevice {
+    info: DeviceInfo,
+    capability: Capability,
+    isa: Isa,
+    pool: Arc<ThreadPool>,
+}
+
+impl CpuDevice {
+    /// A device that runs on `threads` threads, the caller's included.
+    pub fn new(isa: Isa, threads: usize) -> Result<Self> {
+        let pool = ThreadPool::new(threads).map_err(|e| Error::failed(Status::Internal, e.to_string()))?;
+        let capability = kernels::capability();
+        Ok(Self { info: info(isa, pool.threads()), capability, isa, pool: Arc::new(pool) })
+    }
+
+    /// Compiles a program without wrapping it.
+    pub(crate) fn program(&self, program: &Program) -> Result<CpuProgram> {
+        program.check()?;
+        let mut builder = Builder::new(program, self.isa);
+        for node in &program.nodes {
+            if let Verdict::Rejected { reason, detail } = self.capability.assess_node(program, node) {
+                let what = format!("node `{}` ({}) on device `{CPU}`: {detail}", node.name, node.full_op());
+                return Err(Error::unsupported(reason, what));
+            }
+            builder.begin(&node.name);
+            kernels::build(&mut builder, node)?;
+        }
+        builder.finish()?;
+        CpuProgram::new(builder, Arc::clone(&self.pool))
+    }
+}
+
+impl Device for CpuDevice {
+    fn info(&self) -> &DeviceInfo {
+        &self.info
+    }
+
+    fn capability(&self) -> &Capability {
+        &self.capability
+    }
+
+    fn estimate(&self, program: &Program) -> Result<Cost> {
+        Ok(estimate(program, self.isa, self.pool.threads()))
+    }
+
+    fn compile(&self, program: &Program, _: &CompileOptions) -> Result<Arc<dyn Executable>> {
+        let compiled = self.program(program)?;
+        let types = |ids: &[ottava_hal::ValueId]| ids.iter().map(|id| program.ty(*id).clone()).collect();
+        tracing::debug!(program = %program.name, nodes = program.nodes.len(), isa = self.isa.name(), "compiled for the cpu");
+        Ok(Arc::new(HostExecutable::new(types(&program.inputs), types(&program.outputs), Box::new(compiled))))
+    }
+
+    fn alloc(&self, desc: &BufferDesc) -> Result<Arc<dyn Buffer>> {
+        host::alloc(desc)
+    }
+
+    fn create_queue(&self) -> Result<Arc<dyn Queue>> {
+        Ok(Arc::new(HostQueue::default()))
+    }
+
+    fn create_fence(&self, initial: u64) -> Result<Arc<dyn Fence>> {
+        Ok(Arc::new(HostFence::new(initial)))
+    }
+}

@@ -1,0 +1,141 @@
+//! A compiled program: steps over a planned arena, run by [`HostProgram`].
+//!
+//! Several inferences may run at once. Each takes an arena of its own from a pool; the pool's lock is held only to take
+//! one out and to put it back. In the steady state a run allocates nothing.
+
+use crate::arena::{Arena, Memory, Place};
+use crate::builder::{Builder, Group};
+use crate::plan::{Life, plan};
+use ottava_hal::device::NodeTime;
+use ottava_hal::host::HostProgram;
+use ottava_hal::{Error, Result, Tensor};
+use ottava_kernels::{Exec, Isa, ThreadPool};
+use parking_lot::Mutex;
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// Steps, constants and memory plan of a program.
+pub(crate) struct CpuProgram {
+    isa: Isa,
+    pool: Arc<ThreadPool>,
+    groups: Vec<Group>,
+    constants: Vec<Tensor>,
+    ranges: Vec<Range<usize>>,
+    arena_bytes: usize,
+    arenas: Mutex<Vec<Arena>>,
+    /// Per step: the buffers that nobody reads after it.
+    #[cfg(test)]
+    dead_after: Vec<Vec<usize>>,
+}
+
+impl CpuProgram {
+    /// Plans the memory of a finished builder.
+    pub(crate) fn new(builder: Builder<'_>, pool: Arc<ThreadPool>) -> Result<Self> {
+        let lives = lives(&builder);
+        let (ranges, arena_bytes) = plan(&lives)?;
+        Ok(Self {
+            isa: builder.isa,
+            pool,
+            groups: builder.groups,
+            constants: builder.constants,
+            ranges,
+            arena_bytes,
+            arenas: Mutex::new(vec![]),
+            #[cfg(test)]
+            dead_after: dead_after(&lives),
+        })
+    }
+
+    fn run_groups(&self, memory: &mut Memory<'_, '_>, mut times: Option<&mut Vec<NodeTime>>) -> Result<()> {
+        let exec = Exec { isa: self.isa, pool: &self.pool };
+        let begin = times.is_some().then(Instant::now);
+        let mut step_idx = 0;
+        for group in &self.groups {
+            let start = begin.map(|b| b.elapsed());
+            for step in &group.steps {
+                let io = memory.open(&step.operands)?;
+                (step.run)(exec, io).map_err(|e| at_node(e, &group.name))?;
+                self.after_step(step_idx, memory);
+                step_idx += 1;
+            }
+            if let (Some(times), Some(begin), Some(start)) = (times.as_deref_mut(), begin, start) {
+                times.push(NodeTime {
+                    node: group.name.clone(),
+                    kernel: kernel_of(group),
+                    start_ns: start.as_nanos() as u64,
+                    duration_ns: (begin.elapsed() - start).as_nanos() as u64,
+                });
+            }
+        }
+        Ok(())
+    }
+
+    #[cfg(test)]
+    fn after_step(&self, step_idx: usize, memory: &mut Memory<'_, '_>) {
+        self.dead_after.get(step_idx).into_iter().flatten().for_each(|b| memory.poison(*b));
+    }
+
+    #[cfg(not(test))]
+    fn after_step(&self, _: usize, _: &mut Memory<'_, '_>) {}
+}
+
+/// The life of each buffer: from the step that writes it to the last that reads it.
+fn lives(builder: &Builder<'_>) -> Vec<Life> {
+    let mut lives: Vec<Life> =
+        builder.buffers.iter().map(|&bytes| Life { bytes, first: usize::MAX, last: 0 }).collect();
+    for (i, step) in builder.groups.iter().flat_map(|g| &g.steps).enumerate() {
+        let scratch = step.operands.scratch.map(Place::Buffer);
+        for place in step.operands.reads.iter().copied().chain([step.operands.write]).chain(scratch) {
+            if let Place::Buffer(b) = place {
+                lives[b].first = lives[b].first.min(i);
+                lives[b].last = lives[b].last.max(i);
+            }
+        }
+    }
+    lives
+}
+
+#[cfg(test)]
+fn dead_after(lives: &[Life]) -> Vec<Vec<usize>> {
+    let n_steps = lives.iter().map(|l| l.last + 1).max().unwrap_or(0);
+    let of = |step| lives.iter().enumerate().filter(|(_, l)| l.last == step).map(|(b, _)| b).collect();
+    (0..n_steps).map(of).collect()
+}
+
+fn kernel_of(group: &Group) -> String {
+    if group.steps.is_empty() {
+        return "view".into();
+    }
+    group.steps.iter().map(|s| s.kernel.as_str()).collect::<Vec<_>>().join(" + ")
+}
+
+fn at_node(error: Error, node: &str) -> Error {
+    match error {
+        Error::Failed { status, what, transient } => {
+            Error::Failed { status, what: format!("node `{node}`: {what}"), transient }
+        }
+        Error::Invalid(what) => Error::Invalid(format!("node `{node}`: {what}")),
+        other => other,
+    }
+}
+
+impl HostProgram for CpuProgram {
+    fn run(&self, inputs: &[&[u8]], outputs: &mut [&mut [u8]], times: Option<&mut Vec<NodeTime>>) -> Result<()> {
+        let idle = self.arenas.lock().pop();
+        let mut arena = idle.map_or_else(|| Arena::new(self.arena_bytes), Ok)?;
+        let mut memory =
+            Memory { inputs, outputs, constants: &self.constants, ranges: &self.ranges, arena: arena.bytes_mut() };
+        let result = self.run_groups(&mut memory, times);
+        self.arenas.lock().push(arena);
+        result
+    }
+
+    fn kernels(&self) -> Vec<(String, String)> {
+        self.groups.iter().map(|g| (g.name.clone(), kernel_of(g))).collect()
+    }
+
+    fn arena_bytes(&self) -> usize {
+        self.arena_bytes
+    }
+}

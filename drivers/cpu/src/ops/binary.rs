@@ -1,0 +1,125 @@
+//! Add, Sub, Mul and Div of two broadcast operands: f32, and the QDQ form on 8 bits (numerics.md section 4).
+//!
+//! The kernels want operands of the result's shape. One that is smaller is repeated first: a constant at compile time,
+//! anything else by a copy along strides.
+
+use crate::arena::Place;
+use crate::builder::{Builder, bytes_of, input, output};
+use crate::form::{Form, dims, flips, stored_dims};
+use crate::relayout::failed;
+use crate::rows::{act_bounds, byte, float, needs, ordered_act, output_ty, row, when};
+use crate::storage::{byte_in, byte_out};
+use crate::strided::{Walk, strides};
+use ottava_hal::capability::{FusedSupport, Predicate};
+use ottava_hal::{Error, Node, OpRow, Reason, Result, Tensor, TensorType, ValueId};
+use ottava_kernels::{BinaryOp, BinaryQ, binary_f32, binary_q, clip_f32};
+
+/// Rows of an arithmetic operator.
+pub(crate) fn rows(op: &'static str) -> Vec<OpRow> {
+    let clamp = FusedSupport { clamp: true, ..FusedSupport::default() };
+    let act = FusedSupport { act: true, ..FusedSupport::default() };
+    let typed = OpRow { fused: clamp, ..row(op, vec![byte(), byte()], byte()) };
+    let plain = OpRow { fused: act, ..row(op, vec![float(), float()], float()) };
+    vec![when(typed, [broadcasts()]), when(plain, [broadcasts(), ordered_act()])]
+}
+
+fn broadcasts() -> Predicate {
+    needs(Reason::ShapeLimit, "two operands that broadcast to the output", |p, n| {
+        let Some(y) = output_ty(p, n).and_then(|t| t.shape.known()) else { return false };
+        let fits = |id: &Option<ValueId>| {
+            id.and_then(|id| p.ty(id).shape.known()).is_some_and(|x| repeat_strides(&x, &y).is_some())
+        };
+        n.inputs.len() == 2 && n.inputs.iter().all(fits)
+    })
+}
+
+/// Strides in elements that walk a row-major tensor of extents `from` as if it had extents `to`; 0 where it repeats.
+pub(crate) fn repeat_strides(from: &[usize], to: &[usize]) -> Option<Vec<usize>> {
+    let missing = to.len().checked_sub(from.len())?;
+    let own = strides(from);
+    let one = |(i, n): (usize, &usize)| match i.checked_sub(missing) {
+        None => Some(0),
+        Some(j) if from[j] == *n => Some(own[j]),
+        Some(j) => (from[j] == 1).then_some(0),
+    };
+    to.iter().enumerate().map(one).collect()
+}
+
+/// Steps of an arithmetic operator.
+pub(crate) fn build(builder: &mut Builder<'_>, node: &Node, op: BinaryOp) -> Result<()> {
+    let (a, b, y) = (input(node, 0)?, input(node, 1)?, output(node)?);
+    let ty = builder.ty(y);
+    let nhwc = [a, b].iter().any(|id| builder.is_nhwc(*id) && builder.ty(*id).shape == ty.shape);
+    let reads = vec![repeated(builder, a, ty, nhwc)?, repeated(builder, b, ty, nhwc)?];
+    if ty.quant.is_none() {
+        return build_f32(builder, node, op, reads, nhwc);
+    }
+    let (a, b) = (byte_in(builder.ty(a))?, byte_in(builder.ty(b))?);
+    let (write, signed) = builder.result_signed(y, nhwc)?;
+    let (y_scale, out) = byte_out(ty, node, signed)?;
+    let q = BinaryQ { a, b, lo: f32::NEG_INFINITY, hi: f32::INFINITY, y_scale, out };
+    let name = builder.kernel(&format!("{}_u8_u8_u8", node.op.to_lowercase()));
+    builder.push(
+        &name,
+        reads,
+        write,
+        None,
+        Box::new(move |exec, io| binary_q(exec, op, &q, io.bytes(0)?, io.bytes(1)?, io.out).map_err(failed)),
+    );
+    Ok(())
+}
+
+fn build_f32(builder: &mut Builder<'_>, node: &Node, op: BinaryOp, reads: Vec<Place>, nhwc: bool) -> Result<()> {
+    let y = output(node)?;
+    let (lo, hi) = act_bounds(node);
+    let clipped = (lo, hi) != (f32::NEG_INFINITY, f32::INFINITY);
+    let sum = if clipped { builder.buffer(bytes_of(builder.ty(y))?) } else { builder.result(y, nhwc)? };
+    let name = builder.kernel(&format!("{}_f32", node.op.to_lowercase()));
+    builder.push(
+        &name,
+        reads,
+        sum,
+        None,
+        Box::new(move |exec, mut io| binary_f32(exec, op, io.read(0)?, io.read(1)?, io.out()?).map_err(failed)),
+    );
+    if clipped {
+        let write = builder.result(y, nhwc)?;
+        let name = builder.kernel("clip_f32");
+        builder.push(
+            &name,
+            vec![sum],
+            write,
+            None,
+            Box::new(move |exec, mut io| clip_f32(exec, io.read(0)?, lo, hi, io.out()?).map_err(failed)),
+        );
+    }
+    Ok(())
+}
+
+/// The value in the given layout with the extents of `to`.
+pub(crate) fn repeated(builder: &mut Builder<'_>, id: ValueId, to: &TensorType, nhwc: bool) -> Result<Place> {
+    let ty = builder.ty(id);
+    if ty.shape == to.shape {
+        return builder.operand(id, nhwc);
+    }
+    let form = Form::inside(to, nhwc);
+    let refused = || Error::unsupported(Reason::ShapeLimit, format!("{ty} does not broadcast to {to}"));
+    let mut steps = repeat_strides(&dims(ty)?, &dims(to)?).ok_or_else(refused)?;
+    if form.nhwc {
+        steps[1..].rotate_left(1);
+    }
+    let width = ty.dtype.bits() / 8;
+    let shape = stored_dims(to, form)?;
+    let walk = Walk::new(&shape, &steps, width);
+    let flat = Form { nhwc: false, flipped: flips(ty) };
+    let from = builder.in_form(id, flat)?;
+    if let (true, Place::Const(i)) = (builder.is_constant(id), from) {
+        let mut data = Tensor::zeros(ty.dtype, &shape)?;
+        walk.copy(builder.constants[i].bytes(), data.bytes_mut())?;
+        return Ok(builder.constant(data));
+    }
+    let bytes = dims(to)?.iter().product::<usize>() * width;
+    let place = builder.buffer(bytes);
+    builder.push("repeat", vec![from], place, None, Box::new(move |_, io| walk.copy(io.bytes(0)?, io.out)));
+    Ok(place)
+}

@@ -1,0 +1,15 @@
+//! How each operator family becomes steps. A family has functions that make capability rows and others that build
+//! steps; [`crate::kernels`] lists them.
+
+pub(crate) mod batch_norm;
+pub(crate) mod binary;
+pub(crate) mod bridge;
+pub(crate) mod movement;
+pub(crate) mod pool;
+pub(crate) mod product;
+mod product_f32;
+mod product_typed;
+pub(crate) mod softmax;
+pub(crate) mod table;
+pub(crate) mod unary;
+mod window;

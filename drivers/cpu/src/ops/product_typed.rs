@@ -1,0 +1,193 @@
+//! Products of 8-bit operands (numerics.md sections 3 to 5): weights and bias are packed into one kernel plan whose
+//! epilogue is the node's requantization, residual sum or conversion to float.
+
+use super::product::{Product, bias, constant, residual};
+use crate::builder::{Builder, Run, input, output, refused};
+use crate::relayout::failed;
+use crate::rows::{act_bounds, per_tensor};
+use crate::storage::{byte_in, byte_out, held};
+use ottava_hal::refmath::bias::{adopt_bias, bias_s32_real};
+use ottava_hal::refmath::bounds::{AccBounds, ActivationRange, channel_bounds};
+use ottava_hal::refmath::error::RefmathError;
+use ottava_hal::refmath::requant::{Q31, check_fp32_multiplier, fp32_multiplier_alpha};
+use ottava_hal::{DataType, Error, Node, Program, QuantParams, RequantMode, Result, TensorType, ValueId};
+use ottava_kernels::{ConvU8, Epilogue, OutMut, WeightData, Weights};
+
+/// The numbers of a typed product.
+struct Typed<'p> {
+    program: &'p Program,
+    node: &'p Node,
+    product: &'p Product,
+    x: &'p TensorType,
+    /// Input scale and zero point.
+    x_params: (f32, i32),
+    w: ValueId,
+    w_params: &'p QuantParams,
+}
+
+impl<'p> Typed<'p> {
+    fn of(program: &'p Program, node: &'p Node, product: &'p Product) -> Result<Self> {
+        let (x, w) = (program.ty(input(node, 0)?), input(node, 1)?);
+        let untyped =
+            || Error::invalid(format!("node `{}`: operands of an integer product are not quantized", node.name));
+        let x_params = per_tensor(x).ok_or_else(untyped)?;
+        let w_params = program.ty(w).quant.as_deref().ok_or_else(untyped)?;
+        Ok(Self { program, node, product, x, x_params, w, w_params })
+    }
+
+    /// One number per weight scale.
+    fn per_scale<T>(&self, f: impl Fn(f32) -> Result<T>) -> Result<Vec<T>> {
+        self.w_params.scales.iter().map(|ws| f(*ws)).collect()
+    }
+
+    /// `fl32(xs * ws[c])`, times alpha.
+    fn accumulator_scales(&self) -> Result<Vec<f32>> {
+        self.per_scale(|ws| Ok(self.x_params.0 * ws * self.product.alpha))
+    }
+
+    /// The bias as integers at the accumulator's scale, one per channel.
+    fn bias(&self) -> Result<Option<Vec<i32>>> {
+        let Some(id) = bias(self.node) else { return Ok(None) };
+        let (ty, data) = (self.program.ty(id), constant(self.program, id)?);
+        let (xs, alpha) = (self.x_params.0, self.product.alpha);
+        let n = self.product.shape.out_c;
+        let of = |c: usize, i: usize| -> Result<i32> {
+            let (ws, _) = self.w_params.channel(c);
+            if ty.dtype == DataType::F32 {
+                let b = data.as_slice::<f32>()?[i];
+                return Ok(bias_s32_real(f64::from(b) / f64::from(alpha), xs, ws));
+            }
+            let b = data.as_slice::<i32>()?[i];
+            Ok(ty.quant.as_deref().map_or(b, |q| adopt_bias(b, q.channel(i).0 / alpha, xs, ws)))
+        };
+        let one = data.elements() == 1;
+        (0..n).map(|c| of(c, if one { 0 } else { c })).collect::<Result<_>>().map(Some)
+    }
+
+    /// Bounds of the sum of channel `c`.
+    fn bounds(&self, c: usize, bias: i32) -> Result<AccBounds> {
+        let data = constant(self.program, self.w)?;
+        let signed = data.dtype() == DataType::S8;
+        let value = |i: usize| {
+            let byte = data.bytes()[i];
+            if signed { i32::from(byte as i8) } else { i32::from(byte) }
+        };
+        let (n, k) = (self.product.shape.out_c, data.elements() / self.product.shape.out_c.max(1));
+        let (first, step) = if self.product.channel_axis == 0 { (c * k, 1) } else { (c, n) };
+        let range = ActivationRange::of_storage(8, self.x.dtype == DataType::S8, self.x_params.1);
+        Ok(channel_bounds((0..k).map(|i| value(first + i * step)), self.w_params.channel(c).1, range, bias))
+    }
+
+    fn multiplier(&self, ws: f32, ys: f32, mode: RequantMode) -> Result<Q31> {
+        let real = f64::from(self.x_params.0) * f64::from(ws) * f64::from(self.product.alpha) / f64::from(ys);
+        Q31::from_real(real, mode).map_err(|e| self.bad(e))
+    }
+
+    fn bad(&self, e: RefmathError) -> Error {
+        Error::invalid(format!("node `{}`: {e}", self.node.name))
+    }
+}
+
+/// Whether every sum fits i32, and every left shift of `q31_double`.
+pub(crate) fn fits_i32(program: &Program, node: &Node) -> bool {
+    let check = || -> Result<bool> {
+        let product = Product::of(program, node)?;
+        let typed = Typed::of(program, node, &product)?;
+        let bias = typed.bias()?;
+        let mode = node.requant.filter(|m| *m == RequantMode::Q31Double);
+        let shift_of = |c: usize| -> Result<Option<Q31>> {
+            let ys = output(node).ok().and_then(|id| per_tensor(program.ty(id)));
+            let one =
+                |(mode, (ys, _)): (RequantMode, (f32, i32))| typed.multiplier(typed.w_params.channel(c).0, ys, mode);
+            mode.zip(ys).map(one).transpose()
+        };
+        let largest_bias = bias.iter().flatten().map(|b| i64::from(*b).abs()).max().unwrap_or(0);
+        let k = (program.ty(typed.w).shape.elements().unwrap_or(0) / product.shape.out_c.max(1)) as i64;
+        let safe =
+            k.checked_mul(255 * 255).and_then(|m| m.checked_add(largest_bias)).is_some_and(|m| m <= i32::MAX.into());
+        if safe && mode.is_none() {
+            return Ok(true);
+        }
+        for c in 0..product.shape.out_c {
+            let bounds = typed.bounds(c, bias.as_ref().map_or(0, |b| b[c]))?;
+            let shift_fits = shift_of(c)?.is_none_or(|q| q.check_left_shift(bounds.min, bounds.max).is_ok());
+            if !bounds.fits_i32() || !shift_fits {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    };
+    check().unwrap_or(false)
+}
+
+/// Steps of a typed product.
+pub(crate) fn build(builder: &mut Builder<'_>, node: &Node, product: Product) -> Result<()> {
+    let program = builder.program;
+    let typed = Typed::of(program, node, &product)?;
+    let x = builder.operand(input(node, 0)?, product.nhwc)?;
+    let mut reads = vec![x];
+    if let Some(other) = residual(node) {
+        reads.push(builder.operand(other, product.nhwc)?);
+    }
+    let y = output(node)?;
+    let (write, signed) = builder.result_signed(y, product.nhwc)?;
+    let epilogue = epilogue(&typed, builder.ty(y), signed)?;
+    let to_float = builder.ty(y).quant.is_none();
+    let plan = pack(&typed, epilogue)?;
+    let scratch = plan.scratch_len();
+    let suffix = if to_float { "f32" } else { "u8" };
+    let name = builder.kernel(&format!("{}_u8_s8_{suffix}", node.op.to_lowercase()));
+    builder.push(&name, reads, write, Some(scratch), run(plan, residual(node).is_some(), to_float));
+    Ok(())
+}
+
+/// What happens to the accumulators.
+fn epilogue(typed: &Typed<'_>, y: &TensorType, signed: bool) -> Result<Epilogue> {
+    let node = typed.node;
+    let (lo, hi) = act_bounds(node);
+    if y.quant.is_none() {
+        return Ok(Epilogue::Float { xw: typed.accumulator_scales()?, lo, hi });
+    }
+    let (y_scale, out) = byte_out(y, node, signed)?;
+    if let Some(other) = residual(node) {
+        let other = byte_in(typed.program.ty(other))?;
+        return Ok(Epilogue::Residual { xw: typed.accumulator_scales()?, other, lo, hi, y_scale, out });
+    }
+    match node.requant.unwrap_or(RequantMode::Fp32Rne) {
+        RequantMode::Fp32Rne => {
+            let m = typed.per_scale(|ws| {
+                let m = fp32_multiplier_alpha(typed.x_params.0, ws, typed.product.alpha, y_scale);
+                check_fp32_multiplier(m).map_err(|e| typed.bad(e)).map(|()| m)
+            })?;
+            Ok(Epilogue::Requant { m, out })
+        }
+        mode => {
+            let q = typed.per_scale(|ws| typed.multiplier(ws, y_scale, mode))?;
+            let (m, shift) = q.into_iter().map(|q| (q.multiplier, q.shift)).unzip();
+            Ok(Epilogue::Q31 { m, shift, double: mode == RequantMode::Q31Double, out })
+        }
+    }
+}
+
+fn pack(typed: &Typed<'_>, epilogue: Epilogue) -> Result<ConvU8> {
+    let data = constant(typed.program, typed.w)?;
+    let data = match data.dtype() {
+        DataType::S8 => WeightData::S8(data.as_slice::<i8>()?),
+        _ => WeightData::U8(data.as_slice::<u8>()?),
+    };
+    let weights = Weights { data, layout: typed.product.layout, zero_points: &typed.w_params.zero_points };
+    let bias = typed.bias()?;
+    let (_, x_zero_point) = held(typed.x)?;
+    ConvU8::new(typed.product.shape, &weights, x_zero_point, bias.as_deref(), epilogue)
+        .map_err(|e| refused(typed.node, e))
+}
+
+fn run(plan: ConvU8, with_residual: bool, to_float: bool) -> Run {
+    Box::new(move |exec, mut io| {
+        let x = io.bytes(0)?;
+        let other = if with_residual { Some(io.bytes(1)?) } else { None };
+        let scratch = std::mem::take(&mut io.scratch);
+        let out = if to_float { OutMut::F32(io.out::<f32>()?) } else { OutMut::Bytes(io.out) };
+        plan.run(exec, x, other, out, scratch).map_err(failed)
+    })
+}

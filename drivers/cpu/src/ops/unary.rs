@@ -1,0 +1,87 @@
+//! Functions of one f32: the named sequences of numerics.md section 7, element by element, in the layout of the input.
+
+use crate::builder::{Builder, Run, input, output};
+use crate::parallel::for_chunks;
+use crate::rows::{float, float_constant, needs, row, when};
+use ottava_hal::capability::Operand;
+use ottava_hal::refmath::unary;
+use ottava_hal::{Error, Node, OpRow, Reason, Result};
+
+/// Elements that one task computes.
+const CHUNK: usize = 1 << 13;
+
+/// Rows of a function of one f32.
+pub(crate) fn rows(op: &'static str) -> Vec<OpRow> {
+    vec![row(op, vec![float()], float())]
+}
+
+/// A step that applies `f` to every element.
+pub(crate) fn build(
+    builder: &mut Builder<'_>,
+    node: &Node,
+    f: impl Fn(f32) -> f32 + Send + Sync + 'static,
+) -> Result<()> {
+    let x = input(node, 0)?;
+    let nhwc = builder.is_nhwc(x);
+    let from = builder.operand(x, nhwc)?;
+    let to = builder.result(output(node)?, nhwc)?;
+    builder.push(&format!("{}_f32", node.op.to_lowercase()), vec![from], to, None, map(f));
+    Ok(())
+}
+
+/// `y = f(x)` over all elements.
+pub(crate) fn map(f: impl Fn(f32) -> f32 + Send + Sync + 'static) -> Run {
+    Box::new(move |exec, mut io| {
+        let x = io.read::<f32>(0)?;
+        let out = io.out::<f32>()?;
+        if x.len() != out.len() {
+            return Err(Error::invalid("input and output differ in size"));
+        }
+        for_chunks(exec, out, CHUNK, &|i, part| {
+            part.iter_mut().zip(&x[i * CHUNK..]).for_each(|(y, x)| *y = f(*x));
+        })
+    })
+}
+
+/// `x > 0 ? x : 0`; NaN stays, -0 becomes 0.
+pub(crate) fn relu(x: f32) -> f32 {
+    if x > 0.0 || x.is_nan() { x } else { 0.0 }
+}
+
+/// LeakyRelu.
+pub(crate) fn leaky_relu(builder: &mut Builder<'_>, node: &Node) -> Result<()> {
+    let alpha = node.attrs.float("alpha", 0.01)?;
+    build(builder, node, move |x| unary::leaky_relu(x, alpha))
+}
+
+/// HardSigmoid.
+pub(crate) fn hard_sigmoid(builder: &mut Builder<'_>, node: &Node) -> Result<()> {
+    let (alpha, beta) = (node.attrs.float("alpha", 0.2)?, node.attrs.float("beta", 0.5)?);
+    build(builder, node, move |x| unary::hard_sigmoid(x, alpha, beta))
+}
+
+/// Rows of the float Clip: bounds are constants.
+pub(crate) fn clip_rows(op: &'static str) -> Vec<OpRow> {
+    let bound = Operand { optional: true, ..float_constant() };
+    let scalar = needs(Reason::AttrValue, "scalar bounds", |p, n| {
+        n.inputs.iter().skip(1).flatten().all(|id| p.ty(*id).shape.elements() == Some(1))
+    });
+    vec![when(row(op, vec![float(), bound], float()), [scalar])]
+}
+
+/// The float Clip.
+pub(crate) fn clip(builder: &mut Builder<'_>, node: &Node) -> Result<()> {
+    let lo = bound(builder, node, 1)?.unwrap_or(f32::NEG_INFINITY);
+    let hi = bound(builder, node, 2)?.unwrap_or(f32::INFINITY);
+    build(builder, node, move |x| {
+        let x = if x < lo { lo } else { x };
+        if x > hi { hi } else { x }
+    })
+}
+
+/// A constant bound of Clip; a NaN bound is none.
+pub(crate) fn bound(builder: &Builder<'_>, node: &Node, i: usize) -> Result<Option<f32>> {
+    let Some(id) = node.input(i) else { return Ok(None) };
+    let values = super::product::constant(builder.program, id)?.to_f32s()?;
+    Ok(values.first().copied().filter(|v| !v.is_nan()))
+}

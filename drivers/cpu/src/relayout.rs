@@ -1,0 +1,65 @@
+//! Conversions between the forms of a value ([`crate::form`]): transpositions, the sign flip, copies.
+
+use crate::builder::Run;
+use crate::form::{Form, channels_first};
+use crate::strided::Walk;
+use ottava_hal::{DataType, Error, Reason, Result, Status, Tensor, TensorType};
+use ottava_kernels::{KernelError, nchw_to_nhwc, nhwc_to_nchw, xor_sign};
+
+/// A kernel's failure during a run.
+pub(crate) fn failed(error: KernelError) -> Error {
+    let status = match error {
+        KernelError::TaskPanicked { .. } => Status::Panic,
+        _ => Status::Internal,
+    };
+    Error::failed(status, error.to_string())
+}
+
+/// Channels to the back (`to_nhwc`) or to the front, for elements of 1 or 4 bytes.
+pub(crate) fn transposition(dtype: DataType, ncs: [usize; 3], to_nhwc: bool) -> Result<(String, Run)> {
+    let name = format!("{}_b{}", if to_nhwc { "nchw_to_nhwc" } else { "nhwc_to_nchw" }, dtype.bits());
+    let run: Run = match (dtype.bits(), to_nhwc) {
+        (8, true) => Box::new(move |exec, io| nchw_to_nhwc(exec, ncs, io.bytes(0)?, io.out).map_err(failed)),
+        (8, false) => Box::new(move |exec, io| nhwc_to_nchw(exec, ncs, io.bytes(0)?, io.out).map_err(failed)),
+        (32, true) => {
+            Box::new(move |exec, mut io| nchw_to_nhwc(exec, ncs, io.read::<u32>(0)?, io.out::<u32>()?).map_err(failed))
+        }
+        (32, false) => {
+            Box::new(move |exec, mut io| nhwc_to_nchw(exec, ncs, io.read::<u32>(0)?, io.out::<u32>()?).map_err(failed))
+        }
+        _ => return Err(Error::unsupported(Reason::Layout, format!("{dtype} has no channels-last form"))),
+    };
+    Ok((name, run))
+}
+
+/// XOR 0x80 on every byte.
+pub(crate) fn flip() -> (String, Run) {
+    ("xor_sign".into(), Box::new(|exec, io| xor_sign(exec, io.bytes(0)?, io.out).map_err(failed)))
+}
+
+/// The bytes as they are.
+pub(crate) fn copy() -> (String, Run) {
+    let run: Run = Box::new(|_, io| {
+        let from = io.bytes(0)?;
+        if from.len() != io.out.len() {
+            return Err(Error::failed(Status::Internal, "a copy between values of different sizes"));
+        }
+        io.out.copy_from_slice(from);
+        Ok(())
+    });
+    ("copy".into(), run)
+}
+
+/// A constant in the form that steps want.
+pub(crate) fn constant(data: &Tensor, ty: &TensorType, form: Form) -> Result<Tensor> {
+    let mut out = data.clone();
+    if let (true, Some([n, c, s])) = (form.nhwc, channels_first(ty)) {
+        let width = ty.dtype.bits() / 8;
+        let walk = Walk::new(&[n, s, c], &[c * s, 1, s], width);
+        walk.copy(data.bytes(), out.bytes_mut())?;
+    }
+    if form.flipped {
+        out.bytes_mut().iter_mut().for_each(|b| *b ^= 0x80);
+    }
+    Ok(out)
+}

@@ -1,0 +1,8 @@
+//! Every operator row against the reference: random programs, bit for bit, on each instruction set.
+
+mod device;
+mod movement;
+mod network;
+mod pointwise;
+mod pool;
+mod product;

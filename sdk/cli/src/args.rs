@@ -1,0 +1,76 @@
+//! The command line as a whole: options of every verb, and what is said about wrong usage.
+
+use crate::verbs::Verb;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{CommandFactory, Parser};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Takes a trained network, turns it into integers, runs it on the devices that are there, and proves that the integers
+/// are right.
+#[derive(Debug, Parser)]
+#[command(name = "ottava", version, propagate_version = true, max_term_width = 110, after_help = "Start with: ottava demo")]
+pub struct Cli {
+    /// Options of every verb.
+    #[command(flatten)]
+    pub global: Global,
+    /// What to do.
+    #[command(subcommand)]
+    pub verb: Verb,
+}
+
+/// Options of every verb.
+#[derive(Debug, clap::Args)]
+pub struct Global {
+    /// Make stdout one JSON document.
+    #[arg(long, global = true)]
+    pub json: bool,
+    /// The application's RON file [default: ottava.ron, if it is there].
+    #[arg(long, global = true, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Say more; twice for everything.
+    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    pub verbose: u8,
+    /// Say nothing but results and errors.
+    #[arg(short, long, global = true)]
+    pub quiet: bool,
+}
+
+/// Verbs of the command's contract that later versions bring.
+const LATER: &[&str] = &["compile", "explain", "simulate", "conformance", "new-driver"];
+
+/// Says what is wrong with the command line (or shows help, which is no error).
+pub fn usage(error: &clap::Error) -> ExitCode {
+    if error.kind() == ErrorKind::InvalidSubcommand
+        && let Some(ContextValue::String(verb)) = error.get(ContextKind::InvalidSubcommand)
+        && LATER.contains(&verb.as_str())
+    {
+        let mut verbs: Vec<String> =
+            Cli::command().get_subcommands().filter(|c| !c.is_hide_set()).map(|c| c.get_name().to_owned()).collect();
+        verbs.sort();
+        let list = verbs.join(", ");
+        crate::ui::to_stderr(&format!("error: the verb `{verb}` is not part of this version; it offers: {list}\n"));
+        return ExitCode::from(2);
+    }
+    // A closed pipe behind `--help` is nothing to tell.
+    let _ = error.print();
+    ExitCode::from(u8::from(error.use_stderr()) * 2)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_verb_has_an_example_in_its_help() {
+        for verb in Cli::command().get_subcommands().filter(|c| !c.is_hide_set()) {
+            let help = verb.get_after_help().map(ToString::to_string).unwrap_or_default();
+            assert!(help.contains("Example"), "{}", verb.get_name());
+        }
+    }
+}

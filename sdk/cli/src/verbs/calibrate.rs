@@ -1,0 +1,76 @@
+//! `ottava calibrate`: mergeable statistics of a float model over data.
+
+use super::Context;
+use crate::failure::{Failure, Result};
+use crate::options::{NetworkArgs, preprocess, shard, write_file};
+use crate::text::bytes;
+use crate::ui::Answer;
+use ottava::{CalibrateOptions, Calibration, Data, Model, Shard};
+use serde_json::json;
+use std::path::PathBuf;
+use std::time::Instant;
+
+/// Collect mergeable statistics; any order, split or number of shards gives the same bytes.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  ottava calibrate model.onnx --data images.npz -o model.calib
+  ottava calibrate model.onnx --data images.npz --shard 1/3 -o part1.calib
+  ottava calibrate --merge part1.calib part2.calib part3.calib -o model.calib")]
+pub struct Args {
+    /// The float model.
+    #[arg(required_unless_present = "merge")]
+    model: Option<PathBuf>,
+    /// Calibration data.
+    #[arg(long, value_name = "D", required_unless_present = "merge")]
+    data: Option<PathBuf>,
+    /// Where the statistics go.
+    #[arg(short, long, value_name = "S.calib")]
+    output: PathBuf,
+    /// Only part I of N of the samples, I from 1 to N.
+    #[arg(long, value_name = "I/N", value_parser = shard)]
+    shard: Option<Shard>,
+    /// Join the statistics of shards.
+    #[arg(long, value_name = "S.calib", num_args = 1.., conflicts_with_all = ["model", "data", "shard"])]
+    merge: Vec<PathBuf>,
+    /// Recipe whose `preprocess` block prepares a folder of images.
+    #[arg(long, value_name = "R.ron")]
+    recipe: Option<PathBuf>,
+    #[command(flatten)]
+    network: NetworkArgs,
+}
+
+fn collect(args: &Args, cx: &Context) -> Result<Calibration> {
+    let (Some(model), Some(data)) = (&args.model, &args.data) else {
+        return Err(Failure::Usage("name a model and `--data`, or `--merge` files".to_owned()));
+    };
+    let model = Model::load(model)?;
+    cx.ui.diagnostics(&model.diagnostics);
+    let data = Data::load(data, preprocess(args.recipe.as_ref())?.as_ref())?;
+    let options = CalibrateOptions {
+        affine: args.network.affine,
+        shard: args.shard,
+        observer: None,
+        session: args.network.session(),
+    };
+    let bar = cx.ui.bar("calibrate");
+    Ok(ottava::calibrate(&model, &data, &cx.registry, &options, &mut bar.callback())?)
+}
+
+/// Collects or merges.
+pub fn run(args: &Args, cx: &Context) -> Result<Answer> {
+    let start = Instant::now();
+    let calibration =
+        if args.merge.is_empty() { collect(args, cx)? } else { ottava::merge_calibrations(&args.merge)? };
+    let file = calibration.to_bytes();
+    write_file(&args.output, &file)?;
+    let (tensors, samples) = (calibration.tensors().len(), calibration.samples());
+    let seconds = start.elapsed().as_secs_f64();
+    let text = format!(
+        "{}: {tensors} tensors, {samples} samples, {} in {seconds:.1} s",
+        args.output.display(),
+        bytes(file.len() as u64)
+    );
+    let peak = super::bench::peak_rss_bytes();
+    let json = json!({ "tensors": tensors, "samples": samples, "seconds": seconds, "peak_rss_bytes": peak });
+    Ok(Answer::new(text, json))
+}

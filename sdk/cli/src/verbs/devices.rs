@@ -1,0 +1,65 @@
+//! `ottava devices`: drivers and the devices they find.
+
+use super::Context;
+use crate::failure::Result;
+use crate::text::{bytes, table};
+use crate::ui::Answer;
+use ottava::DriverReport;
+use serde_json::{Value, json};
+
+/// Drivers and their devices.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example: ottava devices --why")]
+pub struct Args {
+    /// Also show what was refused, and why.
+    #[arg(long)]
+    why: bool,
+}
+
+/// What became of a driver, and why.
+fn status(d: &DriverReport) -> (&'static str, Option<String>) {
+    match (&d.devices, d.enabled) {
+        (_, false) => ("off", Some("the configuration does not list it under `drivers`".to_owned())),
+        (Err(e), _) => ("failed", Some(e.to_string())),
+        (Ok(list), _) if list.is_empty() => ("idle", Some("it finds no device here".to_owned())),
+        (Ok(_), _) => ("ready", None),
+    }
+}
+
+/// Lists drivers and devices.
+pub fn run(args: &Args, cx: &Context) -> Result<Answer> {
+    let report = cx.registry.report();
+    let (mut drivers, mut devices) = (Vec::new(), Vec::new());
+    let (mut driver_rows, mut device_rows) = (Vec::new(), Vec::new());
+    for d in &report {
+        let (state, reason) = status(d);
+        drivers.push(json!({
+            "name": d.info.name, "version": d.info.version, "abi": Value::Null, "source": "built-in",
+            "status": state, "reason": reason,
+        }));
+        if args.why || reason.is_none() {
+            let why = reason.unwrap_or_default();
+            driver_rows.push(vec![d.info.name.clone(), d.info.version.clone(), "built-in".into(), state.into(), why]);
+        }
+        for info in d.devices.iter().flatten().filter(|_| d.enabled) {
+            devices.push(json!({
+                "id": info.id, "driver": d.info.name, "kind": info.kind.name(), "name": info.name, "isa": info.isa,
+                "memory_bytes": info.memory_bytes, "threads": info.threads,
+            }));
+            let memory = if info.memory_bytes == 0 { "-".to_owned() } else { bytes(info.memory_bytes) };
+            device_rows.push(vec![
+                info.id.clone(),
+                d.info.name.clone(),
+                info.kind.name().to_owned(),
+                info.isa.clone(),
+                info.threads.to_string(),
+                memory,
+                info.name.clone(),
+            ]);
+        }
+    }
+    let mut text = table(&["driver", "version", "source", "status", "reason"], &[], driver_rows);
+    text.push('\n');
+    text.push_str(&table(&["device", "driver", "kind", "isa", "threads", "memory", "name"], &[4, 5], device_rows));
+    Ok(Answer::new(text, json!({ "drivers": drivers, "devices": devices })))
+}

@@ -1,0 +1,78 @@
+//! The verbs: one file each, one line of registration.
+
+use crate::args::Global;
+use crate::failure::Result;
+use crate::ui::{Answer, Ui};
+use ottava::{Config, Registry};
+use std::path::Path;
+use std::sync::Arc;
+
+mod bench;
+mod calibrate;
+mod completions;
+mod demo;
+mod devices;
+mod eval;
+mod inspect;
+mod man;
+mod quantize;
+mod run;
+mod validate;
+mod vectors;
+mod worker;
+
+/// The table of verbs: the command line and the dispatch follow from it.
+macro_rules! verbs {
+    ($($variant:ident => $module:ident),* $(,)?) => {
+        /// What to do.
+        #[derive(Debug, clap::Subcommand)]
+        pub enum Verb { $(#[allow(missing_docs)] $variant($module::Args)),* }
+
+        impl Verb {
+            /// Does it.
+            pub fn run(&self, cx: &Context) -> Result<Answer> {
+                match self { $(Self::$variant(args) => $module::run(args, cx)),* }
+            }
+        }
+    };
+}
+
+verbs! {
+    Devices => devices,
+    Inspect => inspect,
+    Calibrate => calibrate,
+    Quantize => quantize,
+    Run => run,
+    Eval => eval,
+    Bench => bench,
+    Validate => validate,
+    Vectors => vectors,
+    Demo => demo,
+    Completions => completions,
+    Man => man,
+}
+
+/// What every verb gets: drivers with the configuration, and the terminal.
+pub struct Context {
+    /// Drivers and configuration.
+    pub registry: Registry,
+    /// The terminal.
+    pub ui: Ui,
+}
+
+/// The configuration that is read when none is named.
+const DEFAULT_CONFIG: &str = "ottava.ron";
+
+impl Context {
+    /// Reads the configuration and links the built-in drivers.
+    pub fn new(global: &Global) -> Result<Self> {
+        let config = match &global.config {
+            Some(path) => Config::load(path)?,
+            None if Path::new(DEFAULT_CONFIG).is_file() => Config::load(DEFAULT_CONFIG)?,
+            None => Config::default(),
+        };
+        let registry = Registry::new().with(Arc::new(ottava_driver_cpu::CpuDriver)).configured(config);
+        let ui = Ui { json: global.json, quiet: global.quiet, verbose: global.verbose > 0 };
+        Ok(Self { registry, ui })
+    }
+}

@@ -1,0 +1,139 @@
+//! `ottava quantize`: a float model into an ordinary quantized ONNX file.
+
+use super::Context;
+use crate::failure::{Failure, Result};
+use crate::options::NetworkArgs;
+use crate::text::{bytes, table};
+use crate::ui::Answer;
+use ottava::{Data, DataType, Granularity, Model, QuantizeOptions, QuantizedModel, Recipe, Source};
+use serde_json::json;
+use std::path::PathBuf;
+
+/// Quantize a float model; the result loads in other runtimes too.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  ottava quantize model.onnx --data images.npz -o model_int8.onnx
+  ottava quantize model.onnx --calibration model.calib --method mse -o model_int8.onnx
+  ottava quantize model.onnx --dynamic -o model_int8.onnx")]
+#[command(group(clap::ArgGroup::new("source").required(true).args(["data", "calibration", "dynamic"])))]
+pub struct Args {
+    /// The float model.
+    model: PathBuf,
+    /// Calibration data.
+    #[arg(long, value_name = "D")]
+    data: Option<PathBuf>,
+    /// Statistics collected by `calibrate`.
+    #[arg(long, value_name = "S.calib")]
+    calibration: Option<PathBuf>,
+    /// Quantize activations at run time; needs no data.
+    #[arg(long)]
+    dynamic: bool,
+    /// Where the quantized model goes.
+    #[arg(short, long, value_name = "OUT.onnx")]
+    output: PathBuf,
+    /// Start from this recipe instead of the defaults.
+    #[arg(long, value_name = "R.ron")]
+    recipe: Option<PathBuf>,
+    /// Where to write the complete recipe that was used.
+    #[arg(long, value_name = "R.ron")]
+    save_recipe: Option<PathBuf>,
+    /// How ranges are chosen [default: percentile 99.999].
+    #[arg(long, value_name = "METHOD", value_parser = clap::builder::PossibleValuesParser::new(ottava::METHODS.iter().map(|m| m.name)))]
+    method: Option<String>,
+    /// Storage of activations [default: u8].
+    #[arg(long, value_name = "TYPE", value_parser = clap::builder::PossibleValuesParser::new(["u8", "s8", "u16", "s16", "f16", "bf16"]))]
+    activations: Option<String>,
+    /// Storage of weights [default: s8].
+    #[arg(long, value_name = "TYPE", value_parser = clap::builder::PossibleValuesParser::new(["s8", "u8", "s4"]))]
+    weights: Option<String>,
+    /// One scale per weight tensor instead of one per output channel.
+    #[arg(long)]
+    per_tensor: bool,
+    /// Zero points in the middle of the range.
+    #[arg(long)]
+    symmetric: bool,
+    /// Fail if a node would stay in float.
+    #[arg(long)]
+    integer_only: bool,
+    #[command(flatten)]
+    network: NetworkArgs,
+}
+
+fn dtype(name: &str) -> Result<DataType> {
+    name.parse().map_err(Failure::Usage)
+}
+
+/// The recipe: that of the file or the default, changed by the options.
+fn recipe(args: &Args) -> Result<Recipe> {
+    let mut recipe = match &args.recipe {
+        Some(path) => ottava::load_recipe(path)?,
+        None => Recipe::default(),
+    };
+    if let Some(method) = args.method.as_deref().and_then(ottava::method) {
+        recipe.activations.observer = method.default;
+    }
+    if let Some(name) = &args.activations {
+        recipe.activations.dtype = dtype(name)?;
+    }
+    if let Some(name) = &args.weights {
+        recipe.weights.dtype = dtype(name)?;
+    }
+    if args.per_tensor {
+        recipe.weights.granularity = Granularity::PerTensor;
+    }
+    recipe.activations.symmetric |= args.symmetric;
+    recipe.integer_only |= args.integer_only;
+    Ok(recipe)
+}
+
+fn quantize(args: &Args, cx: &Context, model: &Model, recipe: Recipe) -> Result<QuantizedModel> {
+    let preprocess = recipe.preprocess;
+    let options = QuantizeOptions { recipe, session: args.network.session() };
+    let bar = cx.ui.bar("calibrate");
+    let mut progress = bar.callback();
+    let mut go = |source: Source| model.quantize(source, &cx.registry, &options, &mut progress);
+    Ok(match (&args.data, &args.calibration) {
+        (Some(path), _) => {
+            let data = Data::load(path, preprocess.as_ref())?;
+            go(Source::Data { data: &data, affine: args.network.affine })?
+        }
+        (None, Some(path)) => go(Source::Calibration(&ottava::load_calibration(path)?))?,
+        (None, None) => go(Source::Dynamic)?,
+    })
+}
+
+/// Quantizes and writes.
+pub fn run(args: &Args, cx: &Context) -> Result<Answer> {
+    let recipe = recipe(args)?;
+    let model = Model::load(&args.model)?;
+    cx.ui.diagnostics(&model.diagnostics);
+    let quantized = quantize(args, cx, &model, recipe)?;
+    cx.ui.diagnostics(&quantized.diagnostics);
+    quantized.save(&args.output)?;
+    if let Some(path) = &args.save_recipe {
+        crate::options::write_file(path, quantized.report.recipe.as_bytes())?;
+    }
+    Ok(answer(args, &model, &quantized))
+}
+
+fn answer(args: &Args, model: &Model, q: &QuantizedModel) -> Answer {
+    let (report, size) = (&q.report, q.bytes.len());
+    let mut text = format!(
+        "{}: {} nodes quantized, {} in float; {} -> {}\n",
+        args.output.display(),
+        report.quantized.len(),
+        report.float.len(),
+        bytes(model.size_bytes),
+        bytes(size as u64)
+    );
+    if !report.float.is_empty() {
+        let rows = report.float.iter().map(|n| vec![n.name.clone(), n.op.clone(), n.reason.clone()]);
+        text.push('\n');
+        text.push_str(&table(&["in float", "operator", "reason"], &[], rows));
+    }
+    let float: Vec<_> = report.float.iter().map(|n| json!({ "name": n.name, "op": n.op, "reason": n.reason })).collect();
+    let json = json!({
+        "nodes_quantized": report.quantized.len(), "nodes_float": float, "size_bytes": size, "recipe": report.recipe,
+    });
+    Answer::new(text, json)
+}

@@ -1,0 +1,143 @@
+//! From a float model to an ordinary quantized ONNX model.
+
+use crate::batches::Progress;
+use crate::calibrate::{CalibrateOptions, calibrate};
+use crate::data::{Affine, Data};
+use crate::error::{Error, Result, codes};
+use crate::model::Model;
+use crate::probe;
+use crate::registry::Registry;
+use crate::session::SessionOptions;
+use ottava_graph::Diagnostic;
+use ottava_hal::RequantMode;
+use ottava_quantize::{Calibration, Quantized, Recipe};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// Where the ranges of the activations come from.
+pub enum Source<'a> {
+    /// The model runs over this data.
+    Data {
+        /// The samples.
+        data: &'a Data,
+        /// How they are fed.
+        affine: Option<Affine>,
+    },
+    /// Statistics collected before.
+    Calibration(&'a Calibration),
+    /// None: activations are quantized at run time.
+    Dynamic,
+}
+
+/// How to quantize.
+#[derive(Debug, Clone, Default)]
+pub struct QuantizeOptions {
+    /// Every choice; the default is u8 activations by percentile 99.999, s8 weights per channel, bias correction.
+    pub recipe: Recipe,
+    /// How the model is compiled for calibration.
+    pub session: SessionOptions,
+}
+
+/// A quantized model and the account of how it came about.
+#[derive(Debug, Clone)]
+pub struct QuantizedModel {
+    /// The model, read back from the bytes.
+    pub model: Model,
+    /// The bytes of its ONNX file.
+    pub bytes: Vec<u8>,
+    /// What was quantized, what stays in float and why, and the complete recipe.
+    pub report: ottava_quantize::Report,
+    /// Findings worth a look.
+    pub diagnostics: Vec<Diagnostic>,
+}
+
+impl Model {
+    /// Quantizes a float model.
+    pub fn quantize(
+        &self,
+        source: Source,
+        registry: &Registry,
+        options: &QuantizeOptions,
+        progress: &mut Progress,
+    ) -> Result<QuantizedModel> {
+        check_offered(registry, &options.recipe)?;
+        let canonical = probe::canonical_unbound(self, registry)?;
+        let recipe = &options.recipe;
+        let result = match source {
+            Source::Dynamic => ottava_quantize::quantize_dynamic(&canonical, recipe),
+            Source::Calibration(calibration) => ottava_quantize::quantize(&canonical, calibration, recipe),
+            Source::Data { data, affine } => {
+                let observer = Some(recipe.activations.observer);
+                let o = CalibrateOptions { affine, shard: None, observer, session: options.session.clone() };
+                let calibration = calibrate(self, data, registry, &o, progress)?;
+                ottava_quantize::quantize(&canonical, &calibration, recipe)
+            }
+        };
+        self.finish(result.map_err(|e| quantize_error(e, self))?)
+    }
+
+    fn finish(&self, quantized: Quantized) -> Result<QuantizedModel> {
+        let Quantized { graph, report, diagnostics } = quantized;
+        let metadata = BTreeMap::from([("ottava.recipe".to_owned(), report.recipe.clone())]);
+        let bytes = Model { graph, ..self.clone() }.to_bytes(metadata)?;
+        let model = Model::from_bytes(&self.origin, &bytes)?;
+        Ok(QuantizedModel { model, bytes, report, diagnostics })
+    }
+}
+
+impl QuantizedModel {
+    /// Writes the ONNX file.
+    pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
+        let path = path.as_ref();
+        std::fs::write(path, &self.bytes).map_err(|e| Error::writing(codes::MODEL_WRITE, path, &e))
+    }
+}
+
+/// Choices that exist but are not carried out by this version are refused, never skipped.
+fn check_offered(registry: &Registry, recipe: &Recipe) -> Result<()> {
+    let config = &registry.config;
+    let refuse = |code: &str, key: &str, what: &str, help: &str| {
+        let e = Error::unsupported(code, format!("{what} is not part of this version"));
+        Err(e.at(format!("key `{key}`")).help(help))
+    };
+    if config.requantize != RequantMode::Fp32Rne {
+        let what = "quantizing for another requantization than Fp32Rne";
+        return refuse(codes::CONFIG_UNAVAILABLE, "requantize", what, "write `requantize: Fp32Rne`");
+    }
+    if recipe.target_sqnr_db.is_some() {
+        let what = "keeping nodes in float until a signal-to-noise ratio is reached";
+        return refuse(codes::RECIPE, "target_sqnr_db", what, "write `target_sqnr_db: None`, name nodes in `nodes`");
+    }
+    Ok(())
+}
+
+fn quantize_error(e: ottava_quantize::Error, model: &Model) -> Error {
+    use ottava_quantize::Error as Q;
+    let text = e.to_string();
+    let error = match e {
+        Q::Unsupported { .. } => Error::unsupported(codes::QUANTIZE, text),
+        Q::BadCalibration { .. } | Q::Merge { .. } | Q::OtherModel { .. } | Q::NoData { .. } => {
+            Error::invalid(codes::CALIBRATION, text)
+        }
+        _ => Error::invalid(codes::QUANTIZE, text),
+    };
+    error.in_file(&model.origin)
+}
+
+/// Reads a recipe file.
+pub fn load_recipe(path: &Path) -> Result<Recipe> {
+    let text = std::fs::read_to_string(path).map_err(|e| Error::reading(codes::RECIPE, path, &e))?;
+    Recipe::parse(&text).map_err(|e| recipe_error(e, &text).in_file(path))
+}
+
+fn recipe_error(e: ottava_quantize::Error, text: &str) -> Error {
+    let ottava_quantize::Error::Recipe { line, column, message, help } = e else {
+        return Error::invalid(codes::RECIPE, e.to_string());
+    };
+    let error = Error::invalid(codes::RECIPE, message);
+    let error = if line > 0 { error.at_text(text, line, column) } else { error };
+    match help {
+        Some(help) => error.help(help),
+        None => error,
+    }
+}

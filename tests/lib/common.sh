@@ -1,0 +1,39 @@
+# Shared by run.sh and full.sh: steps, skips, the Python environment.
+
+step() { printf '\n== %s (%s)\n' "$1" "$(date +%H:%M:%S)"; }
+
+note_skip() { printf '%s: %s\n' "$1" "$2" >>"$OTTAVA_SKIP_LOG"; }
+
+# Whether a component of the toolchain is installed; tries to add it, and counts the check as skipped otherwise.
+have_component() {
+    cargo "${1/rustfmt/fmt}" --version >/dev/null 2>&1 && return 0
+    rustup component add "$1" >/dev/null 2>&1 && return 0
+    note_skip "$1" "the toolchain has no $1 and it cannot be added"
+    return 1
+}
+
+# Prints the path of a Python that has numpy, onnx and onnxruntime; nothing if there is none and none can be made.
+python_with_onnxruntime() {
+    local venv=${OTTAVA_VENV:-target/test-venv} check='import numpy, onnx, onnxruntime'
+    for candidate in "${OTTAVA_PYTHON:-}" "$venv/bin/python" python3; do
+        if [ -n "$candidate" ] && "$candidate" -c "$check" >/dev/null 2>&1; then
+            command -v "$candidate"
+            return
+        fi
+    done
+    python3 -m venv "$venv" >/dev/null 2>&1 || return 0
+    "$venv/bin/pip" install --quiet numpy onnx onnxruntime >/dev/null 2>&1 || return 0
+    "$venv/bin/python" -c "$check" >/dev/null 2>&1 && realpath -s "$venv/bin/python"
+}
+
+print_skips() {
+    local n
+    n=$(sort -u "$OTTAVA_SKIP_LOG" | wc -l)
+    printf '\n%s tests or parts of tests were skipped' "$n"
+    if [ "$n" -gt 0 ]; then
+        printf ':\n'
+        sort -u "$OTTAVA_SKIP_LOG" | sed 's/^/  /'
+    else
+        printf '.\n'
+    fi
+}

@@ -1,0 +1,32 @@
+#!/usr/bin/env bash
+# Runs every test that fits into twenty minutes on two cores, and says which were skipped and why.
+#
+# Needs: the Rust toolchain of rust-toolchain.toml. Python with onnxruntime is installed into a folder of its own for the
+# comparison with another runtime; real networks are looked for in $OTTAVA_TEST_ASSETS (default: ../shared beside the
+# checkout). Where either is missing, the tests that need it are skipped and counted. What takes longer is in full.sh.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+source tests/lib/common.sh
+
+export OTTAVA_TEST_ASSETS=${OTTAVA_TEST_ASSETS:-$(cd .. && pwd)/shared}
+export OTTAVA_SKIP_LOG=$(mktemp)
+trap 'rm -f "$OTTAVA_SKIP_LOG"' EXIT
+
+step "Format and lints"
+have_component rustfmt && cargo fmt --all -- --check
+if have_component clippy; then
+    cargo clippy --workspace --all-targets --quiet -- -D warnings
+fi
+
+step "Python with onnxruntime, for the comparison with another runtime"
+export OTTAVA_PYTHON=$(python_with_onnxruntime)
+[ -n "$OTTAVA_PYTHON" ] || note_skip "comparison with onnxruntime" "no Python environment could be made"
+
+step "Unit, integration and documentation tests"
+cargo test --workspace --no-fail-fast
+
+step "The command, as a user calls it"
+cargo build --release --quiet
+bash tests/lib/smoke.sh target/release/ottava
+
+print_skips
