@@ -260,3 +260,7 @@ fn report(runner: &Runner, diagnostics: Vec<ottava_graph::Diagnostic>) -> Report
         diagnostics,
     }
 }
+
+#[cfg(test)]
+#[path = "session_tests.rs"]
+mod tests;

@@ -71,7 +71,10 @@ pub fn same_dtype(cx: &InferCx, a: usize, b: usize) -> Result<()> {
     let (x, y) = (cx.input(a)?.ty, cx.input(b)?.ty);
     if x.dtype != y.dtype && x.quant.is_none() && y.quant.is_none() {
         let op = cx.node.full_op();
-        return Err(Error::invalid(format!("{op}: input {a} is {}, input {b} is {}, expected one type", x.dtype, y.dtype)));
+        return Err(Error::invalid(format!(
+            "{op}: input {a} is {}, input {b} is {}, expected one type",
+            x.dtype, y.dtype
+        )));
     }
     Ok(())
 }

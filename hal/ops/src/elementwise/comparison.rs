@@ -23,17 +23,11 @@ const fn spec(name: &'static str, since: u32) -> OpSpec {
 }
 
 /// `a == b`.
-pub static EQUAL: Comparison = Comparison {
-    spec: &spec("Equal", 7),
-    holds: |o| o == Some(Ordering::Equal),
-    example: [false, true, false, false],
-};
+pub static EQUAL: Comparison =
+    Comparison { spec: &spec("Equal", 7), holds: |o| o == Some(Ordering::Equal), example: [false, true, false, false] };
 /// `a < b`.
-pub static LESS: Comparison = Comparison {
-    spec: &spec("Less", 7),
-    holds: |o| o == Some(Ordering::Less),
-    example: [true, false, false, false],
-};
+pub static LESS: Comparison =
+    Comparison { spec: &spec("Less", 7), holds: |o| o == Some(Ordering::Less), example: [true, false, false, false] };
 /// `a <= b`.
 pub static LESS_OR_EQUAL: Comparison = Comparison {
     spec: &spec("LessOrEqual", 12),

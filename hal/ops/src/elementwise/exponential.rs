@@ -6,19 +6,26 @@ use super::unary::{Unary, each};
 use ottava_hal::refmath::float;
 
 /// `e^x`.
-pub static EXP: &Unary = &Unary::new("Exp", 6, |_, x| libm::exp(x))
-    .single(|_, v| each(v, float::exp))
-    .points(&[(0.0, 1.0), (1.0, std::f32::consts::E), (-1.0, 0.367_879_44)]);
+pub static EXP: &Unary = &Unary::new("Exp", 6, |_, x| libm::exp(x)).single(|_, v| each(v, float::exp)).points(&[
+    (0.0, 1.0),
+    (1.0, std::f32::consts::E),
+    (-1.0, 0.367_879_44),
+]);
 
 /// The natural logarithm.
-pub static LOG: &Unary = &Unary::new("Log", 6, |_, x| libm::log(x))
-    .single(|_, v| each(v, float::log))
-    .points(&[(1.0, 0.0), (10.0, std::f32::consts::LN_10), (0.0, f32::NEG_INFINITY), (-1.0, f32::NAN)]);
+pub static LOG: &Unary = &Unary::new("Log", 6, |_, x| libm::log(x)).single(|_, v| each(v, float::log)).points(&[
+    (1.0, 0.0),
+    (10.0, std::f32::consts::LN_10),
+    (0.0, f32::NEG_INFINITY),
+    (-1.0, f32::NAN),
+]);
 
 /// The square root.
-pub static SQRT: &Unary = &Unary::new("Sqrt", 6, |_, x| libm::sqrt(x))
-    .single(|_, v| each(v, f32::sqrt))
-    .points(&[(4.0, 2.0), (2.0, std::f32::consts::SQRT_2), (-1.0, f32::NAN)]);
+pub static SQRT: &Unary = &Unary::new("Sqrt", 6, |_, x| libm::sqrt(x)).single(|_, v| each(v, f32::sqrt)).points(&[
+    (4.0, 2.0),
+    (2.0, std::f32::consts::SQRT_2),
+    (-1.0, f32::NAN),
+]);
 
 /// `1 / x`.
 pub static RECIPROCAL: &Unary = &Unary::new("Reciprocal", 6, |_, x| 1.0 / x)
@@ -26,9 +33,11 @@ pub static RECIPROCAL: &Unary = &Unary::new("Reciprocal", 6, |_, x| 1.0 / x)
     .points(&[(4.0, 0.25), (3.0, 0.333_333_34), (0.0, f32::INFINITY)]);
 
 /// The error function.
-pub static ERF: &Unary = &Unary::new("Erf", 9, |_, x| libm::erf(x))
-    .single(|_, v| each(v, float::erf))
-    .points(&[(0.0, 0.0), (1.0, 0.842_700_8), (-0.5, -0.520_499_9)]);
+pub static ERF: &Unary = &Unary::new("Erf", 9, |_, x| libm::erf(x)).single(|_, v| each(v, float::erf)).points(&[
+    (0.0, 0.0),
+    (1.0, 0.842_700_8),
+    (-0.5, -0.520_499_9),
+]);
 
 /// `1 / (1 + e^-x)`.
 pub static SIGMOID: &Unary = &Unary::new("Sigmoid", 6, |_, x| sigmoid(x))
@@ -36,9 +45,11 @@ pub static SIGMOID: &Unary = &Unary::new("Sigmoid", 6, |_, x| sigmoid(x))
     .points(&[(0.0, 0.5), (1.0, 0.731_058_6), (-1.0, 0.268_941_43)]);
 
 /// The hyperbolic tangent.
-pub static TANH: &Unary = &Unary::new("Tanh", 6, |_, x| libm::tanh(x))
-    .single(|_, v| each(v, float::tanh))
-    .points(&[(0.0, 0.0), (1.0, 0.761_594_2), (-1.0, -0.761_594_2)]);
+pub static TANH: &Unary = &Unary::new("Tanh", 6, |_, x| libm::tanh(x)).single(|_, v| each(v, float::tanh)).points(&[
+    (0.0, 0.0),
+    (1.0, 0.761_594_2),
+    (-1.0, -0.761_594_2),
+]);
 
 /// `ln(1 + e^x)`.
 pub static SOFTPLUS: &Unary =

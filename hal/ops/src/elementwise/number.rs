@@ -143,14 +143,38 @@ macro_rules! with_integer {
     ($dtype:expr, $op:expr, $t:ident => $body:expr) => {{
         use ottava_hal::DataType as D;
         match $dtype {
-            D::S8 => { type $t = i8; $body }
-            D::U8 => { type $t = u8; $body }
-            D::S16 => { type $t = i16; $body }
-            D::U16 => { type $t = u16; $body }
-            D::S32 => { type $t = i32; $body }
-            D::U32 => { type $t = u32; $body }
-            D::S64 => { type $t = i64; $body }
-            D::U64 => { type $t = u64; $body }
+            D::S8 => {
+                type $t = i8;
+                $body
+            }
+            D::U8 => {
+                type $t = u8;
+                $body
+            }
+            D::S16 => {
+                type $t = i16;
+                $body
+            }
+            D::U16 => {
+                type $t = u16;
+                $body
+            }
+            D::S32 => {
+                type $t = i32;
+                $body
+            }
+            D::U32 => {
+                type $t = u32;
+                $body
+            }
+            D::S64 => {
+                type $t = i64;
+                $body
+            }
+            D::U64 => {
+                type $t = u64;
+                $body
+            }
             other => Err($crate::elementwise::number::wrong_dtype($op, other)),
         }
     }};

@@ -47,7 +47,12 @@ impl Op for Pow {
         let node = Node::new("pow", "Pow", 15);
         let s32 = |v: &[i64]| ints(DataType::S32, &[v.len()], v);
         vec![
-            case("c1_floats", node.clone(), &[f32s(&[2], &[3.0, 4.0]), f32s(&[2], &[2.0, 0.5])], &[f32s(&[2], &[9.0, 2.0])]),
+            case(
+                "c1_floats",
+                node.clone(),
+                &[f32s(&[2], &[3.0, 4.0]), f32s(&[2], &[2.0, 0.5])],
+                &[f32s(&[2], &[9.0, 2.0])],
+            ),
             case("c2_integers", node.clone(), &[s32(&[3, -2, 2, 1]), s32(&[2, 3, -1, -5])], &[s32(&[9, -8, 0, 1])]),
             case("c3_float_exponent", node, &[s32(&[9, 4]), f32s(&[2], &[0.5, 1.5])], &[s32(&[3, 8])]),
         ]

@@ -55,7 +55,12 @@ impl Op for Relu {
         let node = Node::new("relu", "Relu", 14);
         let u8s = |v: &[i64]| ints(DataType::U8, &[3], v);
         vec![
-            case("c1_floats", node.clone(), &[f32s(&[3], &[-1.0, 0.5, f32::NAN])], &[f32s(&[3], &[0.0, 0.5, f32::NAN])]),
+            case(
+                "c1_floats",
+                node.clone(),
+                &[f32s(&[3], &[-1.0, 0.5, f32::NAN])],
+                &[f32s(&[3], &[0.0, 0.5, f32::NAN])],
+            ),
             quant_case("c3_equal", node.clone(), &[(u8s(&[0, 128, 200]), 0.1, 128)], (u8s(&[128, 128, 200]), 0.1, 128)),
             quant_case("c3_unequal", node, &[(u8s(&[0, 130, 255]), 0.5, 128)], (u8s(&[0, 4, 254]), 0.25, 0)),
         ]

@@ -25,9 +25,11 @@ pub static FLOOR: &Unary = &Unary::new("Floor", 6, |_, x| libm::floor(x))
     .points(&[(-1.5, -2.0), (1.2, 1.0), (2.0, 2.0)]);
 
 /// The smallest integer that is not below x.
-pub static CEIL: &Unary = &Unary::new("Ceil", 6, |_, x| libm::ceil(x))
-    .single(|_, v| each(v, libm::ceilf))
-    .points(&[(-1.5, -1.0), (1.2, 2.0), (2.0, 2.0)]);
+pub static CEIL: &Unary = &Unary::new("Ceil", 6, |_, x| libm::ceil(x)).single(|_, v| each(v, libm::ceilf)).points(&[
+    (-1.5, -1.0),
+    (1.2, 2.0),
+    (2.0, 2.0),
+]);
 
 /// The nearest integer, ties to even.
 pub static ROUND: &Unary = &Unary::new("Round", 11, |_, x| libm::rint(x))

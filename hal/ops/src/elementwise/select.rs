@@ -56,9 +56,8 @@ impl Op for Where {
     fn cases(&self) -> Vec<Case> {
         let node = Node::new("where", "Where", 16);
         let condition = bools(&[2, 1], &[true, false]);
-        let u8s = |v: &[i64], s, z| {
-            Some(CaseInput::quantized(ints(DataType::U8, &[2], v), QuantParams::per_tensor(s, z)))
-        };
+        let u8s =
+            |v: &[i64], s, z| Some(CaseInput::quantized(ints(DataType::U8, &[2], v), QuantParams::per_tensor(s, z)));
         let quantized = Case {
             name: "c1_quantized",
             node: node.clone(),

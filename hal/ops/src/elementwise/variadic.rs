@@ -9,7 +9,7 @@ use super::broadcast::Broadcast;
 use super::number::{Compute, Number, with_number};
 use super::sample::{case, f32s, ints, quant_case};
 use crate::{Case, EvalCx, InferCx, Op, OpSpec, QuantRule, requantize, util};
-use ottava_hal::{DataType, Node, Result, Tensor, TensorType};
+use ottava_hal::{DataType, Error, Node, Result, Tensor, TensorType};
 
 /// Which of the four.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -65,7 +65,10 @@ impl Op for Variadic {
     }
 
     fn eval(&self, cx: &EvalCx) -> Result<Vec<Tensor>> {
-        let inputs = (0..cx.inputs.len()).map(|i| cx.input(i)).collect::<Result<Vec<_>>>()?;
+        let mut inputs = vec![cx.input(0)?];
+        for i in 1..cx.inputs.len() {
+            inputs.push(cx.input(i)?);
+        }
         Ok(vec![self.join_all(&inputs)?])
     }
 
@@ -112,7 +115,8 @@ impl Op for Variadic {
 
 impl Variadic {
     fn join_all(&self, inputs: &[&Tensor]) -> Result<Tensor> {
-        let mut shape = inputs[0].shape().to_vec();
+        let [first, ..] = inputs else { return Err(Error::invalid(format!("{} of nothing", self.spec.name))) };
+        let mut shape = first.shape().to_vec();
         for x in inputs {
             shape = util::broadcast(&shape, x.shape())?;
         }

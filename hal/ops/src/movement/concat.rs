@@ -30,7 +30,11 @@ impl Op for Concat {
         for i in 0..cx.inputs.len() {
             let other = cx.shape(i)?;
             if other.len() != dims.len() {
-                return Err(Error::invalid(format!("Concat: input {i} has rank {}, input 0 {}", other.len(), dims.len())));
+                return Err(Error::invalid(format!(
+                    "Concat: input {i} has rank {}, input 0 {}",
+                    other.len(),
+                    dims.len()
+                )));
             }
             total = total.zip(other[axis].known()).and_then(|(sum, n)| sum.checked_add(n));
             for (a, dim) in dims.iter_mut().enumerate().filter(|(a, _)| *a != axis) {
@@ -44,8 +48,8 @@ impl Op for Concat {
     }
 
     fn eval(&self, cx: &EvalCx) -> Result<Vec<Tensor>> {
+        let axis = util::axis(cx.attrs().int("axis", 0)?, cx.input(0)?.shape().len())?;
         let parts = (0..cx.inputs.len()).map(|i| cx.input(i)).collect::<Result<Vec<_>>>()?;
-        let axis = util::axis(cx.attrs().int("axis", 0)?, parts[0].shape().len())?;
         Ok(vec![concat(&parts, axis)?])
     }
 
@@ -101,7 +105,8 @@ pub fn concat(parts: &[&Tensor], axis: usize) -> Result<Tensor> {
     shape[axis] = 0;
     for (i, part) in parts.iter().enumerate() {
         let fits = |(a, (&n, &m)): (usize, (&usize, &usize))| a == axis || n == m;
-        let same_shape = part.shape().len() == shape.len() && part.shape().iter().zip(first.shape()).enumerate().all(fits);
+        let same_shape =
+            part.shape().len() == shape.len() && part.shape().iter().zip(first.shape()).enumerate().all(fits);
         if part.dtype() != first.dtype() || !same_shape {
             return Err(Error::invalid(format!("Concat: input {i} is {}, input 0 is {}", part.ty(), first.ty())));
         }

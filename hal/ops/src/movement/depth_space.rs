@@ -7,25 +7,12 @@ use crate::elementwise::sample::{case, f32s};
 use crate::{AttrKind, AttrSpec, Case, EvalCx, InferCx, Op, OpSpec, QuantRule};
 use ottava_hal::{Attr, Attrs, Dim, Error, Node, Result, Tensor, TensorType};
 
-const ATTRS: &[AttrSpec] =
-    &[AttrSpec::required("blocksize", AttrKind::Int), AttrSpec::optional("mode", AttrKind::Str)];
+const ATTRS: &[AttrSpec] = &[AttrSpec::required("blocksize", AttrKind::Int), AttrSpec::optional("mode", AttrKind::Str)];
 
-static TO_SPACE: OpSpec = OpSpec {
-    name: "DepthToSpace",
-    domain: "",
-    since: 1,
-    inputs: (1, 1),
-    outputs: (1, 1),
-    attrs: ATTRS,
-};
-static TO_DEPTH: OpSpec = OpSpec {
-    name: "SpaceToDepth",
-    domain: "",
-    since: 1,
-    inputs: (1, 1),
-    outputs: (1, 1),
-    attrs: ATTRS,
-};
+static TO_SPACE: OpSpec =
+    OpSpec { name: "DepthToSpace", domain: "", since: 1, inputs: (1, 1), outputs: (1, 1), attrs: ATTRS };
+static TO_DEPTH: OpSpec =
+    OpSpec { name: "SpaceToDepth", domain: "", since: 1, inputs: (1, 1), outputs: (1, 1), attrs: ATTRS };
 
 /// Channels to pixels.
 pub struct DepthToSpace;
@@ -64,8 +51,18 @@ impl Op for DepthToSpace {
         let x: Vec<f32> = (0..8u8).map(f32::from).collect();
         let x = f32s(&[1, 8, 1, 1], &x);
         vec![
-            case("c1_dcr", node("DepthToSpace", "DCR"), &[x.clone()], &[f32s(&[1, 2, 2, 2], &[0., 2., 4., 6., 1., 3., 5., 7.])]),
-            case("c1_crd", node("DepthToSpace", "CRD"), &[x], &[f32s(&[1, 2, 2, 2], &[0., 1., 2., 3., 4., 5., 6., 7.])]),
+            case(
+                "c1_dcr",
+                node("DepthToSpace", "DCR"),
+                &[x.clone()],
+                &[f32s(&[1, 2, 2, 2], &[0., 2., 4., 6., 1., 3., 5., 7.])],
+            ),
+            case(
+                "c1_crd",
+                node("DepthToSpace", "CRD"),
+                &[x],
+                &[f32s(&[1, 2, 2, 2], &[0., 1., 2., 3., 4., 5., 6., 7.])],
+            ),
         ]
     }
 }
@@ -77,8 +74,7 @@ impl Op for SpaceToDepth {
 
     fn infer(&self, cx: &InferCx) -> Result<Vec<TensorType>> {
         let (b, [n, c, h, w]) = (block(cx.attrs())?, four(cx.shape(0)?)?);
-        let divided =
-            |axis: usize, d: &Dim| scale(d, |v| v.is_multiple_of(b).then(|| v / b), || cx.fresh(0, axis));
+        let divided = |axis: usize, d: &Dim| scale(d, |v| v.is_multiple_of(b).then(|| v / b), || cx.fresh(0, axis));
         let channels = scale(&c, |v| v.checked_mul(b * b), || cx.fresh(0, 1))?;
         Ok(vec![cx.ty(cx.dtype(0)?, vec![n, channels, divided(2, &h)?, divided(3, &w)?])])
     }
@@ -100,7 +96,12 @@ impl Op for SpaceToDepth {
         let blocks_first = f32s(&[1, 8, 1, 1], &[1., 5., 2., 6., 3., 7., 4., 8.]);
         vec![
             case("c1_dcr", node("SpaceToDepth", "DCR"), &[x.clone()], &[blocks_first]),
-            case("c1_crd", node("SpaceToDepth", "CRD"), &[x.clone()], &[x.reshaped(&[1, 8, 1, 1]).expect("8 elements")]),
+            case(
+                "c1_crd",
+                node("SpaceToDepth", "CRD"),
+                &[x.clone()],
+                &[x.reshaped(&[1, 8, 1, 1]).expect("8 elements")],
+            ),
         ]
     }
 }
@@ -134,6 +135,8 @@ fn four<T: Clone + std::fmt::Debug>(shape: &[T]) -> Result<[T; 4]> {
 fn scale(dim: &Dim, f: impl Fn(usize) -> Option<usize>, fresh: impl Fn() -> Dim) -> Result<Dim> {
     match dim.known() {
         None => Ok(fresh()),
-        Some(n) => f(n).map(Dim::Known).ok_or_else(|| Error::invalid(format!("an extent of {n} does not fit the blocks"))),
+        Some(n) => {
+            f(n).map(Dim::Known).ok_or_else(|| Error::invalid(format!("an extent of {n} does not fit the blocks")))
+        }
     }
 }

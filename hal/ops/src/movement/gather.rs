@@ -45,7 +45,12 @@ impl Op for Gather {
     fn cases(&self) -> Vec<Case> {
         let mut node = Node::new("gather", "Gather", 13);
         let x = f32s(&[2, 3], &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
-        let rows = case("rows", node.clone(), &[x.clone(), ints(DataType::S64, &[1], &[-1])], &[f32s(&[1, 3], &[4.0, 5.0, 6.0])]);
+        let rows = case(
+            "rows",
+            node.clone(),
+            &[x.clone(), ints(DataType::S64, &[1], &[-1])],
+            &[f32s(&[1, 3], &[4.0, 5.0, 6.0])],
+        );
         node.attrs = Attrs::default().with("axis", Attr::Int(1));
         let columns = [x, ints(DataType::S32, &[1, 2], &[2, 0])];
         vec![rows, case("columns", node, &columns, &[f32s(&[2, 1, 2], &[3.0, 1.0, 6.0, 4.0])])]
@@ -69,7 +74,8 @@ fn gather(x: &Tensor, axis: usize, rows: &[usize], shape: &[usize]) -> Result<Te
         return Ok(y);
     }
     let outputs = y.bytes_mut().chunks_exact_mut(inner);
-    let sources = x.bytes().chunks_exact(block).flat_map(|block| rows.iter().map(move |&r| &block[r * inner..][..inner]));
+    let sources =
+        x.bytes().chunks_exact(block).flat_map(|block| rows.iter().map(move |&r| &block[r * inner..][..inner]));
     outputs.zip(sources).for_each(|(to, from)| to.copy_from_slice(from));
     Ok(y)
 }

@@ -83,9 +83,10 @@ impl Op for GatherNd {
     fn infer(&self, cx: &InferCx) -> Result<Vec<TensorType>> {
         let (data, indices) = (cx.shape(0)?, cx.shape(1)?);
         let batch = batch_dims(cx.attrs(), data.len().min(indices.len()))?;
-        let (tuple, outer) = indices.split_last().ok_or_else(|| Error::invalid("GatherND: the indices are a scalar"))?;
+        let (tuple, outer) =
+            indices.split_last().ok_or_else(|| Error::invalid("GatherND: the indices are a scalar"))?;
         let tuple = tuple.known().ok_or_else(|| cx.dynamic("the length of the index tuples is symbolic"))?;
-        let rest = data.get(batch + tuple..).ok_or_else(|| too_long(tuple, data.len()))?;
+        let rest = data.get(batch.saturating_add(tuple)..).ok_or_else(|| too_long(tuple, data.len()))?;
         let dims: Vec<Dim> = outer.iter().chain(rest).cloned().collect();
         Ok(vec![cx.ty(cx.dtype(0)?, dims)])
     }
@@ -95,7 +96,7 @@ impl Op for GatherNd {
         let batch = batch_dims(cx.attrs(), x.shape().len().min(indices.shape().len()))?;
         let (tuple, outer) =
             indices.shape().split_last().ok_or_else(|| Error::invalid("GatherND: the indices are a scalar"))?;
-        let rest = x.shape().get(batch + tuple..).ok_or_else(|| too_long(*tuple, x.shape().len()))?;
+        let rest = x.shape().get(batch.saturating_add(*tuple)..).ok_or_else(|| too_long(*tuple, x.shape().len()))?;
         let starts = slice_positions(x.shape(), indices, batch)?;
         let block: usize = rest.iter().product();
         let shape = [outer, rest].concat();
@@ -135,7 +136,11 @@ pub fn slice_positions(shape: &[usize], indices: &Tensor, batch: usize) -> Resul
     let Some((&tuple, outer)) = indices.shape().split_last() else {
         return Err(Error::invalid("the index tuples are a scalar"));
     };
-    if batch + tuple > shape.len() || outer.len() < batch || outer[..batch] != shape[..batch] {
+    if tuple == 0
+        || batch.saturating_add(tuple) > shape.len()
+        || outer.len() < batch
+        || outer[..batch] != shape[..batch]
+    {
         return Err(Error::invalid(format!("indices of shape {:?} do not fit {shape:?}", indices.shape())));
     }
     let strides = util::strides(shape);

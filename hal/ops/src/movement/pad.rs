@@ -112,14 +112,16 @@ fn pads(pads: &[i64], axes: Option<Vec<i64>>, rank: usize) -> Result<Vec<(usize,
 
 fn padded(n: usize, before: i64, after: i64) -> Result<usize> {
     let total = n as i128 + i128::from(before) + i128::from(after);
+    // The limit on the counts keeps positions relative to the old axis inside i64.
+    let small = before.unsigned_abs().max(after.unsigned_abs()) <= 1 << 40;
     match usize::try_from(total) {
-        Ok(total) if total <= util::MAX_ELEMENTS => Ok(total),
+        Ok(total) if small && total <= util::MAX_ELEMENTS => Ok(total),
         _ => Err(Error::invalid(format!("Pad: an axis of {n} with pads {before} and {after} has extent {total}"))),
     }
 }
 
 fn pad(cx: &EvalCx, x: &Tensor, value: &Tensor) -> Result<Tensor> {
-    let mode = cx.attrs().str("mode", "constant")?;
+    let mode = Mode::parse(cx.attrs().str("mode", "constant")?)?;
     if value.elements() != 1 {
         return Err(Error::invalid(format!("Pad: the value has shape {:?}, expected a scalar", value.shape())));
     }
@@ -129,53 +131,78 @@ fn pad(cx: &EvalCx, x: &Tensor, value: &Tensor) -> Result<Tensor> {
         for (axis, (before, after)) in pads(&cx.input(1)?.to_ints()?, cx.opt_ints(3)?, x.shape().len())? {
             if before != 0 || after != 0 {
                 let n = y.shape()[axis];
-                let rows = (0..padded(n, before, after)?).map(|i| source(i as i64 - before, n, mode));
-                y = take_rows(&y, axis, &rows.collect::<Result<Vec<_>>>()?, value.bytes())?;
+                let total = padded(n, before, after)?;
+                if n == 0 && total > 0 && mode != Mode::Constant {
+                    return Err(Error::invalid("Pad: an axis has no elements to repeat"));
+                }
+                y = take_rows(&y, axis, total, |i| source(i as i64 - before, n, mode), value.bytes())?;
             }
         }
         Ok(y)
     })
 }
 
-/// Where the element at a position relative to the old axis comes from; `None` is the constant.
-fn source(at: i64, n: usize, mode: &str) -> Result<Option<usize>> {
-    let extent = i64::try_from(n).map_err(|_| Error::invalid("Pad: the axis is too long"))?;
-    if (0..extent).contains(&at) {
-        return Ok(Some(at as usize));
+/// (C1), (C2)
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    Constant,
+    Edge,
+    Reflect,
+    Wrap,
+}
+
+impl Mode {
+    fn parse(name: &str) -> Result<Self> {
+        Ok(match name {
+            "constant" => Self::Constant,
+            "edge" => Self::Edge,
+            "reflect" => Self::Reflect,
+            "wrap" => Self::Wrap,
+            other => return Err(Error::invalid(format!("Pad: mode `{other}` is not constant, edge, reflect or wrap"))),
+        })
     }
-    if mode != "constant" && n == 0 {
-        return Err(Error::invalid(format!("Pad: mode {mode} needs elements, but an axis has none")));
+}
+
+/// Where the element at a position relative to the old axis comes from; `None` is the constant.
+fn source(at: i64, n: usize, mode: Mode) -> Option<usize> {
+    let extent = i64::try_from(n).unwrap_or(i64::MAX / 4);
+    if (0..extent).contains(&at) {
+        return Some(at as usize);
     }
     let from = match mode {
-        "constant" => return Ok(None),
-        "edge" => at.clamp(0, extent - 1),
-        "wrap" => at.rem_euclid(extent),
-        "reflect" if n == 1 => 0,
-        "reflect" => {
+        Mode::Constant => return None,
+        Mode::Edge => at.clamp(0, extent - 1),
+        Mode::Wrap => at.rem_euclid(extent),
+        Mode::Reflect if n == 1 => 0,
+        Mode::Reflect => {
             let period = 2 * (extent - 1);
             let phase = at.rem_euclid(period);
             phase.min(period - phase)
         }
-        other => return Err(Error::invalid(format!("Pad: mode `{other}` is not constant, edge, reflect or wrap"))),
     };
-    Ok(Some(from as usize))
+    Some(from as usize)
 }
 
-/// Slices along an axis by index; `None` is filled with an element. The elements are whole bytes.
-pub fn take_rows(x: &Tensor, axis: usize, rows: &[Option<usize>], fill: &[u8]) -> Result<Tensor> {
+/// `n` slices along an axis; `row` says which, `None` is filled with an element. The elements are whole bytes.
+pub fn take_rows(
+    x: &Tensor,
+    axis: usize,
+    n: usize,
+    row: impl Fn(usize) -> Option<usize>,
+    fill: &[u8],
+) -> Result<Tensor> {
     let mut shape = x.shape().to_vec();
-    shape[axis] = rows.len();
+    shape[axis] = n;
     let mut y = util::output(x.dtype(), &shape)?;
-    let inner = shape[axis + 1..].iter().product::<usize>() * (x.dtype().bits() / 8);
-    if inner == 0 || rows.is_empty() {
+    if y.elements() == 0 {
         return Ok(y);
     }
+    let inner = shape[axis + 1..].iter().product::<usize>() * (x.dtype().bits() / 8);
     let block = inner * x.shape()[axis];
-    let outputs = y.bytes_mut().chunks_exact_mut(inner * rows.len()).enumerate();
-    for (i, out) in outputs {
+    for (i, out) in y.bytes_mut().chunks_exact_mut(inner * n).enumerate() {
         let from = &x.bytes()[i * block..][..block];
-        for (to, row) in out.chunks_exact_mut(inner).zip(rows) {
-            match row {
+        for (j, to) in out.chunks_exact_mut(inner).enumerate() {
+            match row(j) {
                 Some(r) => to.copy_from_slice(&from[r * inner..][..inner]),
                 None => to.chunks_exact_mut(fill.len()).for_each(|to| to.copy_from_slice(fill)),
             }

@@ -90,7 +90,9 @@ fn remaining(input: &[Dim], dims: &[Dim], open: usize) -> Result<Option<Dim>> {
     }
     let (have, used) = (known_product(input)?, known_product(dims)?);
     match symbols.as_slice() {
-        [] if used == 0 => Err(Error::invalid(format!("Reshape: -1 at {open} is not determined beside an extent of 0"))),
+        [] if used == 0 => {
+            Err(Error::invalid(format!("Reshape: -1 at {open} is not determined beside an extent of 0")))
+        }
         [] if have.is_multiple_of(used) => Ok(Some(Dim::Known(have / used))),
         [] => Err(Error::invalid(format!("Reshape: {input:?} does not divide into {dims:?} at axis {open}"))),
         [one] if have == used && used != 0 => Ok(Some((*one).clone())),

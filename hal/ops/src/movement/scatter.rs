@@ -146,7 +146,8 @@ impl Op for TensorScatter {
     fn cases(&self) -> Vec<Case> {
         let mut node = Node::new("scatter", "TensorScatter", 24);
         node.attrs = Attrs::default().with("mode", Attr::Str("circular".into()));
-        let inputs = [f32s(&[1, 3, 1], &[1.0, 2.0, 3.0]), f32s(&[1, 2, 1], &[8.0, 9.0]), ints(DataType::S64, &[1], &[2])];
+        let inputs =
+            [f32s(&[1, 3, 1], &[1.0, 2.0, 3.0]), f32s(&[1, 2, 1], &[8.0, 9.0]), ints(DataType::S64, &[1], &[2])];
         vec![case("circular", node, &inputs, &[f32s(&[1, 3, 1], &[9.0, 2.0, 8.0])])]
     }
 }
@@ -163,7 +164,9 @@ fn cache_positions(
         && (0..cache.len()).all(|a| if a == axis { update[a] <= cache[a] } else { update[a] == cache[a] });
     if axis == 0 || !fits || first.len() != cache[0] {
         let n = first.len();
-        return Err(Error::invalid(format!("TensorScatter: an update {update:?} at {n} positions does not fit {cache:?}")));
+        return Err(Error::invalid(format!(
+            "TensorScatter: an update {update:?} at {n} positions does not fit {cache:?}"
+        )));
     }
     let (rows, extent) = (update[axis], cache[axis]);
     let block = cache[axis + 1..].iter().product::<usize>();
@@ -182,7 +185,12 @@ fn cache_positions(
 /// Blocks of consecutive elements of `updates` put to, or combined with, `x` at the given positions.
 fn scatter(x: &Tensor, starts: &[usize], block: usize, updates: &Tensor, reduction: &str) -> Result<Tensor> {
     if updates.dtype() != x.dtype() || Some(updates.elements()) != starts.len().checked_mul(block) {
-        return Err(Error::invalid(format!("updates {} do not fit {} positions in {}", updates.ty(), starts.len(), x.ty())));
+        return Err(Error::invalid(format!(
+            "updates {} do not fit {} positions in {}",
+            updates.ty(),
+            starts.len(),
+            x.ty()
+        )));
     }
     if block == 0 {
         return Ok(x.clone());

@@ -59,8 +59,7 @@ impl Op for Compress {
         if let Some(&last) = rows.last().filter(|&&last| last >= x.shape()[axis]) {
             return Err(Error::invalid(format!("Compress: slice {last} is outside an axis of {}", x.shape()[axis])));
         }
-        let rows: Vec<Option<usize>> = rows.into_iter().map(Some).collect();
-        Ok(vec![on_bytes(&x, |x| take_rows(x, axis, &rows, &[0]))?])
+        Ok(vec![on_bytes(&x, |x| take_rows(x, axis, rows.len(), |i| Some(rows[i]), &[0]))?])
     }
 
     fn quant_rule(&self, _node: &Node) -> QuantRule {

@@ -45,16 +45,15 @@ impl Op for Slice {
         let (starts, ends) = (cx.input(1)?.to_ints()?, cx.input(2)?.to_ints()?);
         let (axes, steps) = (cx.opt_ints(3)?, cx.opt_ints(4)?);
         let own = util::strides(x.shape());
-        let mut walk =
-            Walk { shape: x.shape().to_vec(), steps: own.iter().map(|&s| s as isize).collect(), offset: 0 };
+        let mut walk = Walk { shape: x.shape().to_vec(), steps: own.iter().map(|&s| s as isize).collect(), offset: 0 };
         for (axis, range) in ranges(&starts, &ends, axes, steps, x.shape().len())? {
             let (first, count) = resolve(range, x.shape()[axis]);
             walk.shape[axis] = count;
             if count > 0 {
-                walk.offset += first * own[axis];
+                walk.offset += first.saturating_mul(own[axis]);
             }
             // With one element the step is never taken, and a huge one must not overflow.
-            walk.steps[axis] = if count > 1 { own[axis] as isize * range.step as isize } else { 0 };
+            walk.steps[axis] = if count > 1 { (own[axis] as isize).saturating_mul(range.step as isize) } else { 0 };
         }
         Ok(vec![strided(x, &walk)?])
     }
@@ -102,7 +101,9 @@ fn ranges(
     let steps = steps.unwrap_or_else(|| vec![1; n]);
     if ends.len() != n || axes.len() != n || steps.len() != n {
         let (e, a, s) = (ends.len(), axes.len(), steps.len());
-        return Err(Error::invalid(format!("Slice: {n} starts, {e} ends, {a} axes, {s} steps; expected equal numbers")));
+        return Err(Error::invalid(format!(
+            "Slice: {n} starts, {e} ends, {a} axes, {s} steps; expected equal numbers"
+        )));
     }
     if steps.contains(&0) {
         return Err(Error::invalid("Slice: a step is 0"));

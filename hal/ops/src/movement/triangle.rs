@@ -99,9 +99,8 @@ impl Op for CenterCropPad {
             for &(axis, size) in &targets {
                 let n = y.shape()[axis];
                 let (crop, fill) = (n.saturating_sub(size) / 2, size.saturating_sub(n) / 2);
-                util::output(y.dtype(), &[size])?;
-                let rows = (0..size).map(|i| i.checked_sub(fill).map(|i| i + crop).filter(|&i| i < n));
-                y = take_rows(&y, axis, &rows.collect::<Vec<_>>(), &[0])?;
+                let row = |i: usize| i.checked_sub(fill).map(|i| i + crop).filter(|&i| i < n);
+                y = take_rows(&y, axis, size, row, &[0])?;
             }
             Ok(y)
         })?;

@@ -6,6 +6,7 @@
 //! * (C3) The mask is boolean or additive, broadcasts from the right, and is closed beyond its last column.
 //! * (C4) Causal and windowed positions count from the cached steps, or from `nonpad_kv_seqlen - steps`.
 //! * (C5) A row whose bias is -inf everywhere has probabilities 0.
+//! * (C6) With bf16 operands every intermediate value is rounded to bf16, as in the operator's function body.
 
 use super::attention_scores::{Mask, attend};
 use super::real::{Real, with_real};

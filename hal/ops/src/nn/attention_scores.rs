@@ -109,13 +109,16 @@ pub(super) fn attend<T: Real>(
         return Err(Error::invalid(what));
     }
     let scale = f64::from(cx.attrs().float("scale", 1.0 / (size as f32).sqrt())?);
-    let root = T::of(scale.sqrt());
+    let round = rounding::<T>(cx.input(0)?.dtype());
+    let root = round(T::of(scale.sqrt()));
+    // A wider `softmax_precision` leaves only the result to round.
+    let softmax_round = if cx.attrs().int("softmax_precision", 16)? == 16 { round } else { rounding::<T>(DataType::F32) };
     let cap = cx.attrs().float("softcap", 0.0)?;
     let mode = cx.attrs().int("qk_matmul_output_mode", 0)?;
     let wants_scores = cx.node.outputs.len() > 3;
     let mut y = alloc::<T>(count(&[batch, q_heads, steps, v_size])?)?;
     let mut scores = alloc::<T>(if wants_scores { count(&[batch, q_heads, steps, keys])? } else { 0 })?;
-    let scaled = |values: &[T]| values.iter().map(|&x| x * root).collect::<Vec<T>>();
+    let scaled = |values: &[T]| values.iter().map(|&x| round(x * root)).collect::<Vec<T>>();
     let (qs, ks) = (scaled(&q.data), scaled(&k.data));
     let (mut row, mut bias, mut p) = (alloc::<T>(keys)?, alloc::<T>(keys)?, alloc::<T>(keys)?);
     for r in 0..batch * q_heads * steps {
@@ -124,7 +127,7 @@ pub(super) fn attend<T: Real>(
         let query = &qs[r * size..][..size];
         for (j, s) in row.iter_mut().enumerate() {
             let key = &ks[(kv + j) * size..][..size];
-            *s = query.iter().zip(key).fold(T::default(), |acc, (&a, &b)| a.fma(b, acc));
+            *s = round(query.iter().zip(key).fold(T::default(), |acc, (&a, &b)| a.fma(b, acc)));
         }
         mask.row(b, h, i, &mut bias);
         let mut keep = |stage: i64, values: &[T]| {
@@ -135,12 +138,12 @@ pub(super) fn attend<T: Real>(
         keep(0, &row);
         if cap > 0.0 {
             let cap = T::of(cap.into());
-            row.iter_mut().for_each(|s| *s = (*s / cap).tanh() * cap);
+            row.iter_mut().for_each(|s| *s = round(round(round(*s / cap).tanh()) * cap));
         }
         keep(1, &row);
-        row.iter_mut().zip(&bias).for_each(|(s, &m)| *s = *s + m);
+        row.iter_mut().zip(&bias).for_each(|(s, &m)| *s = round(*s + m));
         keep(2, &row);
-        probabilities(&row, &bias, &mut p);
+        probabilities(&row, &bias, &mut p, softmax_round);
         keep(3, &p);
         let out = &mut y[r * v_size..][..v_size];
         for (j, &weight) in p.iter().enumerate() {
@@ -155,11 +158,21 @@ pub(super) fn attend<T: Real>(
     })
 }
 
+/// What happens to every intermediate value of this element type (clause C6 of Attention).
+fn rounding<T: Real>(dtype: DataType) -> fn(T) -> T {
+    if dtype == DataType::BF16 { T::to_bf16 } else { |v| v }
+}
+
 /// Softmax of a row; all zero where the bias closes it entirely.
-fn probabilities<T: Real>(row: &[T], bias: &[T], p: &mut [T]) {
+fn probabilities<T: Real>(row: &[T], bias: &[T], p: &mut [T], round: fn(T) -> T) {
     if bias.iter().all(|&m| m == T::LOWEST) {
-        p.fill(T::default());
-    } else {
-        T::softmax_row(row, p);
+        return p.fill(T::default());
     }
+    let most = row.iter().fold(T::LOWEST, |m, &v| m.max_nan(v));
+    let mut sum = T::default();
+    for (y, &x) in p.iter_mut().zip(row) {
+        *y = round(round(x - most).exp());
+        sum = round(sum + *y);
+    }
+    p.iter_mut().for_each(|y| *y = round(*y / sum));
 }

@@ -30,6 +30,10 @@ pub trait Real:
     fn of(v: f64) -> Self;
     /// Exact.
     fn wide(self) -> f64;
+    /// Rounded to bf16 and back.
+    fn to_bf16(self) -> Self {
+        Self::of(half::bf16::from_f32(self.wide() as f32).to_f64())
+    }
     /// `self * a + b` with one rounding.
     fn fma(self, a: Self, b: Self) -> Self;
     /// The exponential.

@@ -11,7 +11,7 @@ use crate::elementwise::sample::{case, f32s, ints, quant_case};
 use crate::{AttrKind, AttrSpec, Case, EvalCx, InferCx, Op, OpSpec, QuantRule, util};
 use ottava_hal::refmath::quantize::Target;
 use ottava_hal::refmath::softmax::SoftmaxLut;
-use ottava_hal::{Attr, DataType, Error, Node, QuantParams, Result, Tensor, TensorType};
+use ottava_hal::{Attr, DataType, Node, QuantParams, Result, Tensor, TensorType};
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
@@ -199,7 +199,7 @@ mod tests {
     fn softmax_c1_axis_outside_the_rank_is_an_error() {
         let mut node = Node::new("s", "Softmax", 13);
         node.attrs.set("axis", Attr::Int(2));
-        let e: Error = rows(&node, 13, &[2, 3]).unwrap_err();
+        let e = rows(&node, 13, &[2, 3]).unwrap_err();
         assert_eq!(e.to_string(), "axis 2 is outside rank 2");
         assert_eq!(rows(&node, 11, &[2, 3]).unwrap(), Rows { outer: 6, n: 1, inner: 1 });
     }

@@ -79,7 +79,7 @@ impl<R: Real> Cell<R> for LstmCell {
             let candidate = weights.activate(1, rows[3 * n + k]);
             c[k] = f.mul(c[k]).add(i.mul(candidate));
             let o = weights.activate(0, peep(1, k, c[k], rows[n + k]));
-            h[k] = o.mul(weights.activate_state(2, c[k]));
+            h[k] = o.mul(weights.activate(2, c[k]));
         }
     }
 }

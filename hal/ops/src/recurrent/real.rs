@@ -86,29 +86,35 @@ pub struct Gate<R> {
     beta: R,
 }
 
-/// Name (without regard to case), function, default alpha and beta.
-const KINDS: [(&str, Kind, f32, f32); 11] = [
-    ("affine", Kind::Affine, 1.0, 0.0),
-    ("elu", Kind::Elu, 1.0, 0.0),
-    ("hardsigmoid", Kind::HardSigmoid, 0.2, 0.5),
-    ("leakyrelu", Kind::LeakyRelu, 0.01, 0.0),
-    ("relu", Kind::Relu, 0.0, 0.0),
-    ("scaledtanh", Kind::ScaledTanh, 1.0, 1.0),
-    ("sigmoid", Kind::Sigmoid, 0.0, 0.0),
-    ("softplus", Kind::Softplus, 0.0, 0.0),
-    ("softsign", Kind::Softsign, 0.0, 0.0),
-    ("tanh", Kind::Tanh, 0.0, 0.0),
-    ("thresholdedrelu", Kind::ThresholdedRelu, 1.0, 0.0),
+/// Name (without regard to case), function, defaults of alpha and beta where it has them.
+const KINDS: [(&str, Kind, Option<f32>, Option<f32>); 11] = [
+    ("affine", Kind::Affine, Some(1.0), Some(0.0)),
+    ("elu", Kind::Elu, Some(1.0), None),
+    ("hardsigmoid", Kind::HardSigmoid, Some(0.2), Some(0.5)),
+    ("leakyrelu", Kind::LeakyRelu, Some(0.01), None),
+    ("relu", Kind::Relu, None, None),
+    ("scaledtanh", Kind::ScaledTanh, Some(1.0), Some(1.0)),
+    ("sigmoid", Kind::Sigmoid, None, None),
+    ("softplus", Kind::Softplus, None, None),
+    ("softsign", Kind::Softsign, None, None),
+    ("tanh", Kind::Tanh, None, None),
+    ("thresholdedrelu", Kind::ThresholdedRelu, Some(1.0), None),
 ];
 
 impl<R: Real> Gate<R> {
-    /// The activation of a name; parameters that are not given have ONNX's defaults.
-    pub fn new(name: &str, alpha: Option<f32>, beta: Option<f32>) -> Result<Self> {
+    /// The activation of a name. Where it has parameters they are the next of the given ones, or ONNX's defaults.
+    pub fn new<'a>(
+        name: &str,
+        alphas: &mut impl Iterator<Item = &'a f32>,
+        betas: &mut impl Iterator<Item = &'a f32>,
+    ) -> Result<Self> {
         let lower = name.to_ascii_lowercase();
         let known = KINDS.iter().find(|k| k.0 == lower);
-        let &(_, kind, a, b) =
+        let &(_, kind, alpha, beta) =
             known.ok_or_else(|| Error::invalid(format!("activation `{name}` is not one of ONNX's for gates")))?;
-        Ok(Self { kind, alpha: R::from_f32(alpha.unwrap_or(a)), beta: R::from_f32(beta.unwrap_or(b)) })
+        let alpha = alpha.map_or(0.0, |default| alphas.next().copied().unwrap_or(default));
+        let beta = beta.map_or(0.0, |default| betas.next().copied().unwrap_or(default));
+        Ok(Self { kind, alpha: R::from_f32(alpha), beta: R::from_f32(beta) })
     }
 
     /// The activation's value.
@@ -122,6 +128,7 @@ impl<R: Real> Gate<R> {
             Kind::Relu if x < zero => zero,
             Kind::ScaledTanh => self.alpha.mul(self.beta.mul(x).tanh()),
             Kind::Sigmoid => x.sigmoid(),
+            Kind::Softplus if x > zero => x.add(zero.sub(x).exp().add(one).log()),
             Kind::Softplus => x.exp().add(one).log(),
             Kind::Softsign => x.div(one.add(if x < zero { zero.sub(x) } else { x })),
             Kind::Tanh => x.tanh(),
@@ -146,12 +153,25 @@ pub fn clamp<R: Real>(x: R, lo: R, hi: R) -> R {
 mod tests {
     use super::*;
 
+    fn gate(name: &str, alphas: &[f32]) -> Result<Gate<f64>> {
+        Gate::new(name, &mut alphas.iter(), &mut [].iter())
+    }
+
     #[test]
     fn names_are_found_without_regard_to_case() {
-        let at = |name: &str, x: f64| Gate::<f64>::new(name, None, None).unwrap().apply(x);
+        let at = |name: &str, x: f64| gate(name, &[]).unwrap().apply(x);
         assert_eq!(at("Sigmoid", 0.0), 0.5);
         assert_eq!(at("HARDSIGMOID", 1.0), f64::from(0.2f32) + 0.5);
         assert_eq!((at("relu", -1.0), at("Softsign", -1.0), at("ThresholdedRelu", 1.0)), (0.0, -0.5, 0.0));
-        assert!(Gate::<f32>::new("Sine", None, None).is_err());
+        assert_eq!(at("Softplus", 1000.0), 1000.0);
+        assert!(gate("Sine", &[]).is_err());
+    }
+
+    #[test]
+    fn only_functions_with_parameters_consume_them() {
+        assert_eq!(gate("LeakyRelu", &[0.5]).unwrap().apply(-2.0), -1.0);
+        let mut alphas = [0.5f32].iter();
+        Gate::<f64>::new("Tanh", &mut alphas, &mut [].iter()).unwrap();
+        assert_eq!(alphas.len(), 1);
     }
 }

@@ -36,7 +36,7 @@ pub struct Weights<'a, R> {
     r: &'a [R],
     /// `[2 * gates * hidden]`: Wb, then Rb; empty if there is none.
     bias: &'a [R],
-    /// `[3 * hidden]` of an LSTM; empty if there is none.
+    /// `[hidden.saturating_mul(3)]` of an LSTM; empty if there is none.
     pub peephole: &'a [R],
     /// Activations of this direction.
     pub gates: Vec<Gate<R>>,
@@ -188,17 +188,23 @@ fn check(cx: &EvalCx, form: &Form, inputs: &[Option<Tensor>]) -> Result<Extents>
     let given = cx.attrs().int("hidden_size", hidden as i64)?;
     if directions != expected_directions || given != hidden as i64 {
         let op = cx.node.full_op();
-        return Err(Error::invalid(format!("{op}: R is {:?}, hidden_size {given}, direction count {expected_directions}", shape(2))));
+        return Err(Error::invalid(format!(
+            "{op}: R is {:?}, hidden_size {given}, direction count {expected_directions}",
+            shape(2)
+        )));
     }
-    let rows = form.n_gates * hidden;
+    if inputs[1].is_none() {
+        return Err(Error::invalid(format!("{}: W is missing", cx.node.full_op())));
+    }
+    let rows = hidden.saturating_mul(form.n_gates);
     let states = [directions, batch, hidden];
     let expected: [(usize, &[usize]); 6] = [
         (1, &[directions, rows, input]),
         (2, &[directions, rows, hidden]),
-        (3, &[directions, 2 * rows]),
+        (3, &[directions, rows.saturating_mul(2)]),
         (5, &states),
         (6, &states),
-        (7, &[directions, 3 * hidden]),
+        (7, &[directions, hidden.saturating_mul(3)]),
     ];
     for (i, expected) in expected {
         if shape(i).is_some_and(|found| found != expected) {
@@ -278,18 +284,19 @@ fn weights<'a, R: Real>(
     })
 }
 
-/// The activations of a direction. Parameters are listed in the order of the activations.
+/// The activations of a direction. All directions share the lists of parameters.
 fn gates<R: Real>(attrs: &Attrs, form: &Form, direction: usize, directions: usize) -> Result<Vec<Gate<R>>> {
     let n = form.activations.len();
     let given = attrs.strs_opt("activations")?;
     if given.is_some_and(|names| names.len() != n * directions) {
         return Err(Error::invalid(format!("expected {n} activations for each of {directions} directions")));
     }
-    let parameter = |name: &str, i: usize| Ok(attrs.floats_opt(name)?.and_then(|v| v.get(i).copied()));
-    let gate = |i: usize| {
-        let at = direction * n + i;
-        let name = given.map_or(form.activations[i], |names| names[at].as_str());
-        Gate::new(name, parameter("activation_alpha", at)?, parameter("activation_beta", at)?)
-    };
-    (0..n).map(gate).collect()
+    let mut alphas = attrs.floats_opt("activation_alpha")?.unwrap_or(&[]).iter();
+    let mut betas = attrs.floats_opt("activation_beta")?.unwrap_or(&[]).iter();
+    let name = |i: usize| given.map_or(form.activations[i % n], |names| names[i].as_str());
+    let mut all = Vec::with_capacity(n * directions);
+    for i in 0..n * directions {
+        all.push(Gate::new(name(i), &mut alphas, &mut betas)?);
+    }
+    Ok(all.drain(direction * n..(direction + 1) * n).collect())
 }

@@ -58,11 +58,8 @@ impl Op for Cumulative {
     fn cases(&self) -> Vec<Case> {
         let mut node = Node::new("cumulative", self.spec.name, self.spec.since);
         let x = [f32s(&[1, 3], &[2.0, 3.0, 4.0]), ints(DataType::S32, &[], &[-1])];
-        let expected: [&[f32]; 2] = if self.product {
-            [&[2.0, 6.0, 24.0], &[12.0, 4.0, 1.0]]
-        } else {
-            [&[2.0, 5.0, 9.0], &[7.0, 4.0, 0.0]]
-        };
+        let expected: [&[f32]; 2] =
+            if self.product { [&[2.0, 6.0, 24.0], &[12.0, 4.0, 1.0]] } else { [&[2.0, 5.0, 9.0], &[7.0, 4.0, 0.0]] };
         let plain = case_const("plain", node.clone(), 1, &x, &[f32s(&[1, 3], expected[0])]);
         node.attrs = Attrs::default().with("exclusive", Attr::Int(1)).with("reverse", Attr::Int(1));
         vec![plain, case_const("c1_exclusive_reverse", node, 1, &x, &[f32s(&[1, 3], expected[1])])]

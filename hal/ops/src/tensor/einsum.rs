@@ -104,7 +104,11 @@ impl Equation {
         };
         let terms: Vec<&str> = left.split(',').collect();
         if terms.len() != ranks.len() {
-            return Err(Error::invalid(format!("Einsum `{text}` names {} operands, found {}", terms.len(), ranks.len())));
+            return Err(Error::invalid(format!(
+                "Einsum `{text}` names {} operands, found {}",
+                terms.len(),
+                ranks.len()
+            )));
         }
         let operands =
             terms.iter().zip(ranks).map(|(term, &rank)| labels(term, Some(rank))).collect::<Result<Vec<_>>>()?;

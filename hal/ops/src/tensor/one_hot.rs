@@ -4,7 +4,8 @@
 
 use crate::elementwise::cast::cast;
 use crate::elementwise::sample::{case, case_const, f32s, ints};
-use crate::movement::pick::pick;
+use crate::movement::expand::expand_to;
+use crate::movement::pick::{pick, pick_between};
 use crate::{AttrKind, AttrSpec, Case, EvalCx, InferCx, Op, OpSpec, util};
 use ottava_hal::{Attr, Attrs, DataType, Dim, Error, Node, Result, Tensor, TensorType};
 
@@ -52,15 +53,15 @@ impl Op for OneHot {
         let mut shape = indices.shape().to_vec();
         let axis = util::axis(cx.attrs().int("axis", -1)?, shape.len() + 1)?;
         shape.insert(axis, depth);
-        let n = util::output(DataType::Bool, &shape)?.elements();
+        let mut mask = util::output(DataType::Bool, &shape)?;
         let inner = shape[axis + 1..].iter().product::<usize>();
-        let mut choice = vec![0usize; n];
         for (i, &index) in indices.as_slice::<i64>()?.iter().enumerate() {
             if let Some(hot) = hot(index, depth) {
-                choice[(i / inner * depth + hot) * inner + i % inner] = 1;
+                mask.bytes_mut()[(i / inner * depth + hot) * inner + i % inner] = 1;
             }
         }
-        Ok(vec![pick(&values.reshaped(&[2])?, &shape, &choice)?])
+        let (off, on) = (pick(values, &[], &[0])?, pick(values, &[], &[1])?);
+        Ok(vec![pick_between(mask.bytes(), &expand_to(&on, &shape)?, &expand_to(&off, &shape)?)?])
     }
 
     fn cases(&self) -> Vec<Case> {

@@ -19,7 +19,10 @@ impl Op for Range {
 
     fn infer(&self, cx: &InferCx) -> Result<Vec<TensorType>> {
         let constant = |i| cx.input(i)?.constant.ok_or_else(|| cx.dynamic(&format!("input {i} is not constant")));
-        let n = range(constant(0)?, constant(1)?, constant(2)?)?.elements();
+        let (start, limit, delta) = (constant(0)?, constant(1)?, constant(2)?);
+        let n = with_number!(start.dtype(), "Range", T => {
+            count(scalar::<T>(start)?, scalar::<T>(limit)?, scalar::<T>(delta)?)
+        })?;
         Ok(vec![cx.ty(cx.dtype(0)?, vec![Dim::Known(n)])])
     }
 

@@ -1,6 +1,6 @@
 //! Deterministic f32 depthwise convolution: plain loops over channels, compiled per instruction set.
 
-use super::float::FinishF32;
+use super::finish_f32::FinishF32;
 use super::shape::ConvShape;
 use super::window::{Axis, axes};
 use crate::error::Result;
@@ -103,9 +103,8 @@ impl DepthwiseLine<'_> {
                 }
             }
         }
-        for (i, acc) in acc.iter().enumerate() {
-            pixel[first + i] = self.finish.apply(*acc, first + i);
-        }
+        self.finish.apply(&mut acc, first);
+        pixel[first..first + N].copy_from_slice(&acc);
     }
 }
 

@@ -6,10 +6,10 @@
 use core::ops::Range;
 
 use super::depthwise_f32::DepthwiseF32;
+use super::finish_f32::{FinishF32, StoreTile};
 use super::shape::{ConvShape, Geometry};
 use super::weights::WeightLayout;
 use super::window::{Axis, axes};
-use crate::arith::clip;
 use crate::error::{Result, check_len, product};
 use crate::exec::Exec;
 use crate::float::{PackedF32, ROWS, RowsF32, Runs, TileF32};
@@ -28,25 +28,6 @@ enum Filter {
     /// One packed matrix per group.
     Dense(Vec<PackedF32>),
     Depthwise(DepthwiseF32),
-}
-
-/// Bias and activation of an f32 output.
-pub(crate) struct FinishF32 {
-    pub(crate) bias: Option<Vec<f32>>,
-    pub(crate) lo: f32,
-    pub(crate) hi: f32,
-}
-
-impl FinishF32 {
-    /// The final value of an accumulator of channel `c`.
-    #[inline(always)]
-    pub(crate) fn apply(&self, acc: f32, c: usize) -> f32 {
-        let sum = match &self.bias {
-            Some(bias) => acc + bias[c],
-            None => acc,
-        };
-        clip(sum, self.lo, self.hi)
-    }
 }
 
 impl ConvF32 {
@@ -73,7 +54,7 @@ impl ConvF32 {
             let group = |g: usize| PackedF32::pack(geometry.k, n_out, &|k, c| weight(k, g * n_out + c));
             Filter::Dense((0..shape.groups).map(group).collect::<Result<_>>()?)
         };
-        let finish = FinishF32 { bias: bias.map(<[f32]>::to_vec), lo, hi };
+        let finish = FinishF32::new(bias, lo, hi);
         Ok(Self { shape, geometry, filter, finish })
     }
 
@@ -125,11 +106,14 @@ impl ConvF32 {
         let out = SharedOut::new(out);
         exec.pool.parallel_for(rows * cols, &|t| {
             let (y, p) = (t / cols * line_step, t % cols * panel_step);
-            for panel in p..(p + panel_step).min(n_panels) {
-                let at = PanelF32 { group: panel / per_group, first: panel % per_group * COLS };
-                let mut walk = Walk::new(self, exec, &groups[at.group], at, x, &out);
-                lines.visit(y..(y + line_step).min(lines.n), &mut |line, x| walk.push(&lines, line, x));
-                walk.flush();
+            let end = (y + line_step).min(lines.n);
+            for from in (y..end).step_by(lines.block) {
+                for panel in p..(p + panel_step).min(n_panels) {
+                    let at = PanelF32 { group: panel / per_group, first: panel % per_group * COLS };
+                    let mut walk = Walk::new(self, exec, &groups[at.group], at, x, &out);
+                    lines.visit(from..(from + lines.block).min(end), &mut |line, x| walk.push(&lines, line, x));
+                    walk.flush();
+                }
             }
         })
     }
@@ -144,21 +128,28 @@ struct Lines {
     wide: usize,
     pixels: usize,
     interior: Range<usize>,
+    /// Lines whose activations and outputs stay in cache while all panels pass over them.
+    block: usize,
 }
 
 impl Lines {
     /// Rows of a matrix per line.
     const CHUNK: usize = 8 * ROWS;
+    /// About half of a second-level cache.
+    const BLOCK_BYTES: usize = 256 << 10;
 
     fn new(s: &ConvShape, g: &Geometry, in_pixels: usize) -> Self {
         let axes = axes(s);
+        let block = |n_in: usize, n_out: usize| (Self::BLOCK_BYTES / 4 / (n_in * s.in_c + n_out * s.out_c)).max(1);
         if s.is_pointwise() {
-            let n = in_pixels.div_ceil(Self::CHUNK);
-            return Self { axes, n, per_image: 1, wide: Self::CHUNK, pixels: in_pixels, interior: 0..Self::CHUNK };
+            let (n, wide) = (in_pixels.div_ceil(Self::CHUNK), Self::CHUNK);
+            let block = block(wide, wide);
+            return Self { axes, n, per_image: 1, wide, pixels: in_pixels, interior: 0..wide, block };
         }
         let n = in_pixels / (s.in_h * s.in_w) * g.out_h;
         let interior = axes[1].interior(g.out_w);
-        Self { axes, n, per_image: g.out_h, wide: g.out_w, pixels: n * g.out_w, interior }
+        let block = block(s.in_w * s.stride[0], g.out_w);
+        Self { axes, n, per_image: g.out_h, wide: g.out_w, pixels: n * g.out_w, interior, block }
     }
 
     /// Calls `f(line, x)` for every pixel of some lines, border columns first.
@@ -248,15 +239,16 @@ impl<'a> Walk<'a> {
     fn store(&self, tile: &TileF32, n: usize) {
         let s = &self.plan.shape;
         let n_out = s.out_c / s.groups;
-        let cols = (n_out - self.panel.first).min(COLS);
-        let channel = self.panel.group * n_out + self.panel.first;
-        for (sums, pixel) in tile.0.iter().zip(self.pixels).take(n) {
-            // SAFETY: this task alone owns the channels of its panel in the pixels of its lines, one pixel at a time.
-            let to = unsafe { self.out.part(pixel * s.out_c + channel, cols) };
-            for (c, (to, sum)) in to.iter_mut().zip(sums).enumerate() {
-                *to = self.plan.finish.apply(*sum, channel + c);
-            }
-        }
+        // This task alone owns the channels of its panel in the pixels of its lines.
+        self.exec.isa.run(StoreTile {
+            finish: &self.plan.finish,
+            tile,
+            pixels: &self.pixels[..n],
+            stride: s.out_c,
+            channel: self.panel.group * n_out + self.panel.first,
+            cols: (n_out - self.panel.first).min(COLS),
+            out: self.out,
+        });
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod depthwise_f32;
 mod filter;
+mod finish_f32;
 mod float;
 mod integer;
 mod pad;

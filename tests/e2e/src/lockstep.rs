@@ -1,0 +1,159 @@
+//! Compares two forms of a graph value by value: the one before a pass is evaluated operator by operator, and wherever
+//! the form after it still has a value of the same name, both must agree; evaluation goes on with the value of the
+//! second form, so that a difference cannot grow or hide behind another.
+//!
+//! Integers that come out of a cluster whose quantized meaning is an integer operator (numerics.md section 4) may
+//! differ by one step from the float operators of the first form; everything else must agree bit for bit.
+
+use crate::rng::Rng;
+use ottava_graph::{Graph, to_program};
+use ottava_hal::{DataType, Node, Tensor, TensorType};
+use ottava_ops::{EvalCx, QuantRule};
+use ottava_reference::Interpreter;
+use std::collections::BTreeMap;
+
+/// What a transformation may change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Policy {
+    /// Nothing, except float results behind a batch norm.
+    Exact,
+    /// Float operators between Q and DQ become integer operators.
+    Quantized,
+}
+
+/// Integer operators that are no more than one step from their float form, besides tables of unary functions.
+const INTEGER_FORMS: &[&str] = &[
+    "Conv",
+    "ConvTranspose",
+    "Gemm",
+    "MatMul",
+    "AveragePool",
+    "GlobalAveragePool",
+    "ReduceMean",
+    "ReduceSum",
+    "Softmax",
+    "LayerNormalization",
+];
+/// Tolerance of float results, relative to the largest of a tensor.
+const TOLERANCE: f32 = 1e-4;
+
+/// Random data for a graph's inputs: the full range of integers, floats of -3..3; symbols become 2.
+pub fn random_inputs(graph: &Graph, seed: u64) -> Vec<Tensor> {
+    let mut rng = Rng::new(seed);
+    let one = |ty: &TensorType| {
+        let shape: Vec<usize> = ty.shape.0.iter().map(|d| d.known().unwrap_or(2)).collect();
+        let n = shape.iter().product();
+        if ty.dtype.is_float() {
+            let reals: Vec<f32> = (0..n).map(|_| rng.real(-3.0, 3.0)).collect();
+            return Tensor::from_f32s(ty.dtype, &shape, &reals).expect("reals fit their shape");
+        }
+        let (lo, hi) = match ty.dtype {
+            DataType::S32 | DataType::S64 | DataType::U32 | DataType::U64 | DataType::Bool => (0, 1),
+            small => small.int_range().expect("a small integer has a range"),
+        };
+        let ints: Vec<i64> = (0..n).map(|_| rng.int(lo, hi)).collect();
+        Tensor::from_ints(ty.dtype, &shape, &ints).expect("integers fit their type")
+    };
+    graph.inputs.iter().map(|id| graph.ty(*id)).map(one).collect()
+}
+
+/// Every value of a graph by name.
+fn observe(graph: &Graph, inputs: &[Tensor]) -> Result<BTreeMap<String, Tensor>, String> {
+    let mut seen: BTreeMap<String, Tensor> = BTreeMap::new();
+    for value in &graph.values {
+        seen.extend(value.constant.clone().map(|data| (value.name.clone(), data)));
+    }
+    seen.extend(graph.inputs.iter().zip(inputs).map(|(id, data)| (graph.name_of(*id).to_string(), data.clone())));
+    let interpreter = Interpreter::new(&to_program(graph)).map_err(|e| e.to_string())?;
+    let mut observer = |node: &Node, outputs: &[Tensor]| {
+        let names = node.outputs.iter().map(|id| graph.name_of(*id).to_string());
+        seen.extend(names.zip(outputs.iter().cloned()));
+    };
+    interpreter.run_observed(inputs, &mut observer, None).map_err(|e| e.to_string())?;
+    Ok(seen)
+}
+
+/// Compares; the error says where the two forms differ. Returns the number of values that were compared.
+pub fn compare(before: &Graph, after: &Graph, inputs: &[Tensor], policy: Policy) -> Result<usize, String> {
+    same_interface(before, after)?;
+    let observed = observe(after, inputs)?;
+    let mut data: Vec<Option<Tensor>> = before.values.iter().map(|v| v.constant.clone()).collect();
+    before.inputs.iter().zip(inputs).for_each(|(id, t)| data[id.0] = Some(t.clone()));
+    let mut loose = vec![false; before.values.len()];
+    let mut n_compared = 0;
+    for node in &before.nodes {
+        let may_differ = is_loose(node, policy) || node.inputs.iter().flatten().any(|id| loose[id.0]);
+        for (id, tensor) in node.outputs.iter().zip(evaluate(before, node, &data)?) {
+            let name = before.name_of(*id);
+            let twin = observed.get(name).filter(|t| t.dtype() == tensor.dtype());
+            if let Some(found) = twin {
+                agree(&tensor, found, may_differ).map_err(|e| format!("value `{name}` ({}): {e}", node.op))?;
+                n_compared += 1;
+            }
+            loose[id.0] = may_differ && twin.is_none();
+            data[id.0] = Some(twin.cloned().unwrap_or(tensor));
+        }
+    }
+    match before.outputs.iter().map(|id| before.name_of(*id)).find(|name| !observed.contains_key(*name)) {
+        Some(lost) => Err(format!("output `{lost}` is not computed any more")),
+        None => Ok(n_compared),
+    }
+}
+
+/// Names and element types of inputs and outputs are a contract.
+fn same_interface(before: &Graph, after: &Graph) -> Result<(), String> {
+    let list = |g: &Graph, ids: &[ottava_graph::ValueId]| -> Vec<(String, DataType)> {
+        ids.iter().map(|id| (g.name_of(*id).to_string(), g.ty(*id).dtype)).collect()
+    };
+    for (old, new) in [
+        (list(before, &before.inputs), list(after, &after.inputs)),
+        (list(before, &before.outputs), list(after, &after.outputs)),
+    ] {
+        if old != new {
+            return Err(format!("inputs or outputs were {old:?} and are {new:?}"));
+        }
+    }
+    Ok(())
+}
+
+fn is_loose(node: &Node, policy: Policy) -> bool {
+    if policy == Policy::Exact {
+        return node.op == "BatchNormalization";
+    }
+    let unary = ottava_ops::lookup(&node.domain, &node.op)
+        .is_ok_and(|op| matches!(op.quant_rule(node), QuantRule::Unary));
+    unary || node.domain.is_empty() && INTEGER_FORMS.contains(&node.op.as_str())
+}
+
+fn evaluate(graph: &Graph, node: &Node, data: &[Option<Tensor>]) -> Result<Vec<Tensor>, String> {
+    let inputs: Vec<Option<&Tensor>> = node.inputs.iter().map(|id| id.and_then(|v| data[v.0].as_ref())).collect();
+    let in_types: Vec<Option<&TensorType>> = node.inputs.iter().map(|id| id.map(|v| graph.ty(v))).collect();
+    let out_types: Vec<&TensorType> = node.outputs.iter().map(|id| graph.ty(*id)).collect();
+    ottava_ops::evaluate(&EvalCx { node, inputs: &inputs, in_types: &in_types, out_types: &out_types })
+        .map_err(|e| format!("node `{}` ({}): {e}", node.name, node.op))
+}
+
+fn agree(expected: &Tensor, found: &Tensor, loose: bool) -> Result<(), String> {
+    if expected.shape() != found.shape() {
+        return Err(format!("shape {:?}, expected {:?}", found.shape(), expected.shape()));
+    }
+    if expected.bytes() == found.bytes() {
+        return Ok(());
+    }
+    if expected.dtype().is_float() {
+        let reals = |t: &Tensor| t.to_f32s().map_err(|e| e.to_string());
+        let (a, b) = (reals(expected)?, reals(found)?);
+        let largest = a.iter().fold(0.0f32, |m, v| m.max(v.abs()));
+        let same = |x: f32, y: f32| x.to_bits() == y.to_bits() || loose && (x - y).abs() <= TOLERANCE * largest;
+        return first_difference(&a, &b, |x, y| same(*x, *y));
+    }
+    let ints = |t: &Tensor| t.to_ints().map_err(|e| e.to_string());
+    first_difference(&ints(expected)?, &ints(found)?, |x, y| (x - y).abs() <= i64::from(loose))
+}
+
+fn first_difference<T: std::fmt::Debug>(a: &[T], b: &[T], same: impl Fn(&T, &T) -> bool) -> Result<(), String> {
+    match a.iter().zip(b).enumerate().find(|(_, (x, y))| !same(x, y)) {
+        Some((i, (x, y))) => Err(format!("element {i} is {y:?}, expected {x:?}")),
+        None => Ok(()),
+    }
+}
