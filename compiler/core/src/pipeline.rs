@@ -33,8 +33,11 @@ pub fn run_pass(graph: &mut Graph, pass: &Pass, cx: &mut Cx) -> Result<usize> {
 /// From an imported graph to the canonical float form. A graph that is canonical already comes back as it is.
 pub fn canonicalize(graph: &Graph, cx: &mut Cx) -> Result<Graph> {
     let mut graph = graph.clone();
-    cx.diagnostics.extend(infer_types(&mut graph)?);
-    run_phase(graph, CANONICAL, Phase::Canonical, cx)
+    // What cannot be inferred now may become known by folding; only what stays unknown is worth a note.
+    infer_types(&mut graph)?;
+    let mut canonical = run_phase(graph, CANONICAL, Phase::Canonical, cx)?;
+    cx.diagnostics.extend(infer_types(&mut canonical)?);
+    Ok(canonical)
 }
 
 /// From a canonical graph (with or without Q/DQ and QOperator nodes) to integer operators.

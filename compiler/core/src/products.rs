@@ -158,7 +158,7 @@ impl Product {
         let steps = real / (f64::from(self.xs) * f64::from(self.scale(c)));
         if !steps.is_finite() || steps.abs() >= f64::from(i32::MAX) {
             return Err(format!(
-                "its bias {real} of channel {c} is {steps:.3e} steps of the accumulator, more than 32 bits"
+                "its bias {real:.3e} of channel {c} is {steps:.3e} steps of the accumulator, more than 32 bits"
             ));
         }
         Ok(bias_s32_real(real, self.xs, self.scale(c)))

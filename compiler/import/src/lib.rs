@@ -1,10 +1,20 @@
 //! Reads trained networks into the compiler's graph and writes graphs back.
 //!
-//! A folder per file format. [`onnx`] holds the ONNX reader and writer: `wire` checks the bytes,
-//! `proto` gives them a shape, `tensor` and `external` turn stored tensors into host bytes.
+//! A folder per file format. [`onnx`] is the ONNX reader and writer; a model passes through its files in this order:
 //!
-//! Invariant: a model is a stranger's file. Nothing in it makes this crate panic, recurse without
-//! bound, read outside the model's folder, or allocate more than a fixed multiple of the file's size.
+//! | file | does |
+//! |---|---|
+//! | `decode`, `wire`, `schema` | bytes to messages, checked before anything is allocated |
+//! | `tensor`, `external`, `elem`, `types` | stored tensors and declared types to those of the graph |
+//! | `functions`, `names` | functions of the model written out, unique names |
+//! | `attribute`, `raw` | attributes typed, problems collected |
+//! | `order` | order of evaluation, cycles, double and missing definitions |
+//! | `forms` | every operator to its newest form; one line per operator in `forms/table.rs` |
+//! | `build`, `import` | the graph, and the frame around all steps |
+//! | `export` | graph to model |
+//!
+//! Invariant: a model is a stranger's file. Nothing in it makes this crate panic, recurse without bound, read outside
+//! the model's folder, or allocate more than a fixed multiple of the file's size.
 pub mod error;
 pub mod onnx;
 

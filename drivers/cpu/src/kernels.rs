@@ -1,7 +1,9 @@
 //! The operator table: one line per operator. What the device can run and how it runs it both follow from it.
 
 use crate::builder::{Builder, input};
-use crate::ops::{batch_norm, binary, bridge, movement, pool, product, softmax, table, unary};
+use crate::ops::{
+    batch_norm, binary, bridge, concat, layer_norm, movement, pieces, pool, product, softmax, table, unary,
+};
 use ottava_hal::refmath::{float, unary as sequences};
 use ottava_hal::{Capability, Error, Node, OpRow, Reason, Result};
 use ottava_kernels::BinaryOp;
@@ -59,15 +61,20 @@ static TABLE: &[Entry] = &[
     onnx("AveragePool", pool::average_rows, pool::build_average),
     onnx("GlobalAveragePool", pool::average_rows, pool::build_average),
     onnx("ReduceMean", pool::mean_rows, pool::build_average),
-    onnx("Concat", movement::concat_rows, movement::concat),
+    onnx("Concat", concat::rows, concat::build),
     onnx("Identity", movement::view_rows, movement::view),
     onnx("Reshape", movement::view_rows, movement::view),
     onnx("Flatten", movement::view_rows, movement::view),
     onnx("Squeeze", movement::view_rows, movement::view),
     onnx("Unsqueeze", movement::view_rows, movement::view),
     onnx("Transpose", movement::transpose_rows, movement::transpose),
-    onnx("Slice", movement::slice_rows, movement::slice),
+    onnx("Slice", pieces::slice_rows, pieces::slice),
+    onnx("Split", pieces::split_rows, pieces::split),
+    onnx("Gather", pieces::gather_rows, pieces::gather),
+    onnx("Expand", pieces::expand_rows, pieces::expand),
+    onnx("Pad", pieces::pad_rows, pieces::pad),
     onnx("BatchNormalization", batch_norm::rows, batch_norm::build),
+    onnx("LayerNormalization", layer_norm::rows, layer_norm::build),
     onnx("Softmax", softmax::rows, softmax::build),
     split("Relu", (unary::rows, |b, n| unary::build(b, n, unary::relu)), (table::rows, table::relu)),
     split("Clip", (unary::clip_rows, unary::clip), (table::clip_rows, table::clip)),
@@ -79,6 +86,12 @@ static TABLE: &[Entry] = &[
     onnx("Exp", unary::rows, |b, n| unary::build(b, n, float::exp)),
     onnx("Erf", unary::rows, |b, n| unary::build(b, n, float::erf)),
     onnx("Sqrt", unary::rows, |b, n| unary::build(b, n, f32::sqrt)),
+    onnx("Log", unary::rows, |b, n| unary::build(b, n, float::log)),
+    onnx("Abs", unary::rows, |b, n| unary::build(b, n, f32::abs)),
+    onnx("Neg", unary::rows, |b, n| unary::build(b, n, |x| -x)),
+    onnx("Reciprocal", unary::rows, |b, n| unary::build(b, n, |x| 1.0 / x)),
+    onnx("Swish", unary::rows, unary::swish),
+    onnx("Gelu", unary::gelu_rows, |b, n| unary::build(b, n, sequences::gelu)),
     ottava("Quantize", bridge::quantize_rows, bridge::quantized),
     ottava("Dequantize", bridge::dequantize_rows, bridge::dequantized),
     ottava("Requantize", table::rows, table::requantized),

@@ -34,17 +34,18 @@ pub(crate) fn other() -> Operand {
     Operand { optional: true, ..Operand::default() }
 }
 
-/// A row of an operator; every extent must be above 0.
+/// A row of an operator with one output; every extent must be above 0.
 pub(crate) fn row(op: &'static str, inputs: Vec<Operand>, output: Operand) -> OpRow {
-    let not_empty = Predicate {
-        text: "extents above 0",
-        reason: Reason::ShapeLimit,
-        holds: |p, n| {
-            let ids = n.inputs.iter().flatten().take(1).chain(&n.outputs);
-            ids.into_iter().all(|id| p.ty(*id).shape.elements().is_some_and(|e| e > 0))
-        },
-    };
-    OpRow { inputs, outputs: vec![output], predicates: vec![single_output(), not_empty], ..OpRow::any(op) }
+    when(split_row(op, inputs, output), [needs(Reason::Other, "one output", |_, n| n.outputs.len() == 1)])
+}
+
+/// As [`row`], for any number of outputs.
+pub(crate) fn split_row(op: &'static str, inputs: Vec<Operand>, output: Operand) -> OpRow {
+    let not_empty = needs(Reason::ShapeLimit, "extents above 0", |p, n| {
+        let ids = n.inputs.iter().flatten().take(1).chain(&n.outputs);
+        ids.into_iter().all(|id| p.ty(*id).shape.elements().is_some_and(|e| e > 0))
+    });
+    OpRow { inputs, outputs: vec![output], predicates: vec![not_empty], ..OpRow::any(op) }
 }
 
 /// `row` with more conditions.
@@ -63,14 +64,11 @@ pub(crate) fn needs(reason: Reason, text: &'static str, holds: fn(&Program, &Nod
     Predicate { text, reason, holds }
 }
 
-fn single_output() -> Predicate {
-    needs(Reason::Other, "one output", |_, n| n.outputs.len() == 1)
-}
-
-/// The first input and the output have the same element type and quantization.
+/// The first input and all outputs have the same element type and quantization.
 pub(crate) fn same_params() -> Predicate {
     needs(Reason::QuantScheme, "input and output with the same type and parameters", |p, n| {
-        input_ty(p, n, 0).zip(output_ty(p, n)).is_some_and(|(x, y)| x.dtype == y.dtype && x.quant == y.quant)
+        let same = |x: &TensorType, y: &TensorType| x.dtype == y.dtype && x.quant == y.quant;
+        input_ty(p, n, 0).is_some_and(|x| n.outputs.iter().all(|y| same(x, p.ty(*y))))
     })
 }
 

@@ -46,20 +46,48 @@ impl Walk {
 
     /// Copies; an error if a read leaves the source or the result has another size.
     pub(crate) fn copy(&self, from: &[u8], to: &mut [u8]) -> Result<()> {
-        let n = self.dims.iter().fold(self.run, |n, d| n.saturating_mul(*d));
-        let reach: usize = self
-            .dims
-            .iter()
-            .zip(&self.strides)
-            .map(|(n, s)| n.saturating_sub(1).saturating_mul(*s))
-            .fold(0, usize::saturating_add);
-        if n != to.len() || (n > 0 && self.start.saturating_add(reach).saturating_add(self.run) > from.len()) {
+        let n = self.bytes();
+        if n != to.len() || (n > 0 && self.end() > from.len()) {
             return Err(Error::failed(Status::Internal, "a strided copy leaves its tensor"));
         }
         if n > 0 {
             self.axis(0, self.start, from, &mut { to });
         }
         Ok(())
+    }
+
+    /// The other direction: spreads dense elements over the strides of a larger tensor.
+    pub(crate) fn scatter(&self, from: &[u8], to: &mut [u8]) -> Result<()> {
+        if self.bytes() != from.len() || (!from.is_empty() && self.end() > to.len()) {
+            return Err(Error::failed(Status::Internal, "a strided copy leaves its tensor"));
+        }
+        if !from.is_empty() {
+            self.spread(0, self.start, &mut { from }, to);
+        }
+        Ok(())
+    }
+
+    fn spread(&self, depth: usize, at: usize, from: &mut &[u8], to: &mut [u8]) {
+        match self.dims.get(depth) {
+            Some(n) => (0..*n).for_each(|i| self.spread(depth + 1, at + i * self.strides[depth], from, to)),
+            None => {
+                let (head, tail) = from.split_at(self.run);
+                to[at..at + self.run].copy_from_slice(head);
+                *from = tail;
+            }
+        }
+    }
+
+    /// Bytes of the dense side.
+    fn bytes(&self) -> usize {
+        self.dims.iter().fold(self.run, |n, d| n.saturating_mul(*d))
+    }
+
+    /// End of the last run on the strided side.
+    fn end(&self) -> usize {
+        let steps = self.dims.iter().zip(&self.strides);
+        let reach = steps.map(|(n, s)| n.saturating_sub(1).saturating_mul(*s)).fold(0, usize::saturating_add);
+        self.start.saturating_add(reach).saturating_add(self.run)
     }
 
     fn axis(&self, depth: usize, at: usize, from: &[u8], to: &mut &mut [u8]) {
@@ -128,6 +156,14 @@ mod tests {
         let mut column = [0; 2];
         Walk::new(&[2], &[3], 1).starting_at(1).copy(&from, &mut column).unwrap();
         assert_eq!(column, [1, 4]);
+    }
+
+    #[test]
+    fn scatter_is_the_other_direction() {
+        let mut to = [0; 6];
+        Walk::new(&[2, 2], &[3, 1], 1).starting_at(1).scatter(&[1, 2, 3, 4], &mut to).unwrap();
+        assert_eq!(to, [0, 1, 2, 0, 3, 4]);
+        assert!(Walk::new(&[2, 2], &[3, 1], 1).starting_at(2).scatter(&[1, 2, 3, 4], &mut to).is_err());
     }
 
     #[test]

@@ -103,19 +103,23 @@ impl Net {
     }
 
     /// Adds a node; the output has the inferred shape and this element type and quantization.
-    pub(crate) fn node(&mut self, mut node: Node, inputs: &[ValueId], like: &TensorType) -> ValueId {
+    pub(crate) fn node(&mut self, node: Node, inputs: &[ValueId], like: &TensorType) -> ValueId {
+        self.nodes(node, inputs, like, 1)[0]
+    }
+
+    /// As [`Self::node`], with `n` outputs.
+    pub(crate) fn nodes(&mut self, mut node: Node, inputs: &[ValueId], like: &TensorType, n: usize) -> Vec<ValueId> {
         node.name = format!("n{}", self.program.nodes.len());
         node.inputs = inputs.iter().map(|id| Some(*id)).collect();
-        node.outputs = vec![ValueId(self.program.values.len())];
+        node.outputs = (0..n).map(|i| ValueId(self.program.values.len() + i)).collect();
+        let value = |id: &ValueId| self.program.value(*id);
         let seen: Vec<Option<InferInput>> = inputs
             .iter()
-            .map(|id| {
-                Some(InferInput { ty: self.program.ty(*id), constant: self.program.value(*id).constant.as_ref() })
-            })
+            .map(|id| Some(InferInput { ty: &value(id).ty, constant: value(id).constant.as_ref() }))
             .collect();
-        let shape = infer(&InferCx { node: &node, inputs: &seen }).unwrap()[0].shape.clone();
+        let types = infer(&InferCx { node: &node, inputs: &seen }).unwrap();
         self.program.nodes.push(node);
-        self.value(TensorType { shape, ..like.clone() }, None)
+        types.into_iter().take(n).map(|t| self.value(TensorType { shape: t.shape, ..like.clone() }, None)).collect()
     }
 
     pub(crate) fn output(mut self, id: ValueId) -> Program {

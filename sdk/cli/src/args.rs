@@ -9,7 +9,13 @@ use std::process::ExitCode;
 /// Takes a trained network, turns it into integers, runs it on the devices that are there, and proves that the integers
 /// are right.
 #[derive(Debug, Parser)]
-#[command(name = "ottava", version, propagate_version = true, max_term_width = 110, after_help = "Start with: ottava demo")]
+#[command(
+    name = "ottava",
+    version,
+    propagate_version = true,
+    max_term_width = 110,
+    after_help = "Start with: ottava demo"
+)]
 pub struct Cli {
     /// Options of every verb.
     #[command(flatten)]

@@ -42,7 +42,9 @@ impl NetworkArgs {
 
 fn dim(text: &str) -> Result<(String, usize), String> {
     let parsed = text.split_once('=').and_then(|(name, n)| Some((name.to_owned(), n.parse::<usize>().ok()?)));
-    parsed.filter(|(name, n)| !name.is_empty() && *n > 0).ok_or_else(|| format!("`{text}` is not NAME=N, for example `batch=8`"))
+    parsed
+        .filter(|(name, n)| !name.is_empty() && *n > 0)
+        .ok_or_else(|| format!("`{text}` is not NAME=N, for example `batch=8`"))
 }
 
 /// `I/N`; I counts from 1 to N (0 names the last part too).

@@ -56,7 +56,10 @@ mod tests {
     #[test]
     fn numbers_are_short() {
         assert_eq!((bytes(12), bytes(1536), bytes(5 << 20)), ("12 B".into(), "1.5 KiB".into(), "5.0 MiB".into()));
-        assert_eq!((count(9_999), count(1_234_567), count(25_000_000)), ("9999".into(), "1234.6 k".into(), "25.0 M".into()));
+        assert_eq!(
+            (count(9_999), count(1_234_567), count(25_000_000)),
+            ("9999".into(), "1234.6 k".into(), "25.0 M".into())
+        );
         assert_eq!((decibel(f64::INFINITY), decibel(31.26)), ("exact".into(), "31.3".into()));
         assert!(number(f64::INFINITY).is_null());
     }

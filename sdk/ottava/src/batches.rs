@@ -116,7 +116,8 @@ pub(crate) fn join(parts: &[Vec<Tensor>], types: &[(String, TensorType)]) -> Res
             return Err(fail("its rows differ in shape from batch to batch"));
         }
         let bytes: Vec<u8> = pieces.iter().flat_map(|t| t.bytes()).copied().collect();
-        joined.insert(name.clone(), Tensor::from_bytes(first.dtype(), &shape, &bytes).map_err(|e| fail(&e.to_string()))?);
+        joined
+            .insert(name.clone(), Tensor::from_bytes(first.dtype(), &shape, &bytes).map_err(|e| fail(&e.to_string()))?);
     }
     Ok(joined)
 }

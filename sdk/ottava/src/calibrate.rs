@@ -138,9 +138,9 @@ pub fn merge_calibrations(paths: &[std::path::PathBuf]) -> Result<Calibration> {
         let next = load_calibration(path)?;
         match &mut merged {
             None => merged = Some(next),
-            Some(all) => all
-                .merge(&next)
-                .map_err(|e| Error::invalid(codes::CALIBRATION, e.to_string()).in_file(path))?,
+            Some(all) => {
+                all.merge(&next).map_err(|e| Error::invalid(codes::CALIBRATION, e.to_string()).in_file(path))?
+            }
         }
     }
     merged.ok_or_else(|| Error::invalid(codes::CALIBRATION, "there is nothing to merge").help("name two files or more"))

@@ -7,6 +7,7 @@ use crate::metrics::{Sums, argmax, in_top_k};
 use crate::model::Model;
 use crate::registry::Registry;
 use crate::session::SessionOptions;
+use ottava_graph::Diagnostic;
 use ottava_hal::{Tensor, TensorType};
 use ottava_validate::real_values;
 use std::collections::BTreeMap;
@@ -71,6 +72,8 @@ pub struct Evaluation {
     pub outputs: BTreeMap<String, Tensor>,
     /// Devices that ran, in the order of their partitions.
     pub devices: Vec<String>,
+    /// What the compiler found worth saying: what fell back, was cast or kept in float, and why.
+    pub diagnostics: Vec<Diagnostic>,
 }
 
 /// Real rows of the first output of every sample.
@@ -150,7 +153,8 @@ fn labels(data: &Data, result: &Evaluation, limit: Option<usize>) -> Result<Vec<
 /// Labels of the size of the output, as the other side of a regression.
 fn label_rows(data: &Data, rows: &Rows) -> Result<Rows> {
     let fail = |what: &str| Error::invalid(codes::DATA_LABELS, what).in_file(&data.origin);
-    let labels = data.labels.as_ref().ok_or_else(|| fail("there is nothing to compare with").help("use `--against MODEL`"))?;
+    let labels =
+        data.labels.as_ref().ok_or_else(|| fail("there is nothing to compare with").help("use `--against MODEL`"))?;
     let values = labels.to_f32s().map_err(|e| fail(&e.to_string()))?;
     if values.len() < rows.values.len() {
         return Err(fail("the labels do not have the output's size")
@@ -208,6 +212,7 @@ fn collect(
     evaluation.ms_per_sample = if evaluation.n == 0 { 0.0 } else { ns as f64 / 1e6 / evaluation.n as f64 };
     evaluation.outputs = join(&kept, batches.session.outputs())?;
     evaluation.devices = batches.session.report().devices().into_iter().map(str::to_owned).collect();
+    evaluation.diagnostics.clone_from(&batches.session.report().diagnostics);
     Ok((rows, evaluation))
 }
 

@@ -46,7 +46,9 @@ impl Model {
     pub fn load(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
         if path.is_dir() {
-            return Err(Error::invalid(codes::MODEL_FILE, "this is a folder").in_file(path).expected("an `.onnx` file"));
+            return Err(Error::invalid(codes::MODEL_FILE, "this is a folder")
+                .in_file(path)
+                .expected("an `.onnx` file"));
         }
         let bytes = std::fs::read(path).map_err(|e| Error::reading(codes::MODEL_FILE, path, &e))?;
         Self::import(path.to_path_buf(), &bytes, path.parent().map(Path::to_path_buf))
@@ -112,7 +114,9 @@ impl Model {
         let on_axis_0 = self.batch_symbols();
         let value = |s: String| match given.get(&s).copied().or(on_axis_0.contains(&s).then_some(batch)) {
             Some(n) => Ok((s, n)),
-            None => Err(fail(format!("the symbolic dimension `{s}` has no value")).help(format!("give one: `--dim {s}=N`"))),
+            None => {
+                Err(fail(format!("the symbolic dimension `{s}` has no value")).help(format!("give one: `--dim {s}=N`")))
+            }
         };
         known.into_iter().map(value).collect()
     }
@@ -216,8 +220,7 @@ fn import_error(origin: &Path, e: ImportError) -> Error {
 
 /// The first finding becomes the error, the others are counted.
 fn refused(diagnostics: &[Diagnostic]) -> Error {
-    let errors: Vec<&Diagnostic> =
-        diagnostics.iter().filter(|d| d.severity == ottava_graph::Severity::Error).collect();
+    let errors: Vec<&Diagnostic> = diagnostics.iter().filter(|d| d.severity == ottava_graph::Severity::Error).collect();
     let Some(first) = errors.first() else {
         return Error::invalid(codes::MODEL_INVALID, "the model cannot be imported");
     };
@@ -228,8 +231,7 @@ fn refused(diagnostics: &[Diagnostic]) -> Error {
     // The importer's code for what no version of the format allows.
     const AGAINST_THE_RULES: &str = "M0101";
     let invalid = first.code == AGAINST_THE_RULES;
-    let mut error =
-        if invalid { Error::invalid(first.code, message) } else { Error::unsupported(first.code, message) };
+    let mut error = if invalid { Error::invalid(first.code, message) } else { Error::unsupported(first.code, message) };
     if !first.node.is_empty() {
         error = error.at(format!("`{}`", first.node));
     }

@@ -72,15 +72,13 @@ impl Session {
             None => registry.open(&options.devices)?,
         };
         let reference = registry.reference()?;
-        let mut targets: Vec<Target> =
-            chosen.iter().map(|d| Target { id: &d.id, device: d.device.as_ref() }).collect();
+        let mut targets: Vec<Target> = chosen.iter().map(|d| Target { id: &d.id, device: d.device.as_ref() }).collect();
         if !chosen.iter().any(|d| d.id == REFERENCE) {
             targets.push(Target { id: REFERENCE, device: reference.as_ref() });
         }
         let mut cx = Cx::new(reference.as_ref());
         let placement = placement(&registry.config, &chosen, options.device.is_some());
-        let plan =
-            ottava_compiler::compile(graph, &targets, &placement, &mut cx).map_err(|e| model.invalid(e))?;
+        let plan = ottava_compiler::compile(graph, &targets, &placement, &mut cx).map_err(|e| model.invalid(e))?;
         let diagnostics = cx.diagnostics;
         let devices = open_devices(&chosen, &reference);
         let runner = Runner::new(plan, &devices, &CompileOptions::default()).map_err(|e| model.invalid(e))?;
@@ -180,9 +178,12 @@ impl State {
         for (input, output) in links {
             let (i, o) = (index(inputs, input, "input")?, index(outputs, output, "output")?);
             if inputs[i].1.dtype != outputs[o].1.dtype || inputs[i].1.shape != outputs[o].1.shape {
-                return Err(Error::invalid(codes::MODEL_NAME, format!("output `{output}` does not fit input `{input}`"))
-                    .found(&outputs[o].1)
-                    .expected(&inputs[i].1));
+                return Err(Error::invalid(
+                    codes::MODEL_NAME,
+                    format!("output `{output}` does not fit input `{input}`"),
+                )
+                .found(&outputs[o].1)
+                .expected(&inputs[i].1));
             }
             found.push((i, o));
         }
@@ -212,9 +213,10 @@ fn zeros(links: &[(usize, usize)], inputs: &[(String, TensorType)]) -> Result<Ve
 fn check_placement(config: &Config) -> Result<()> {
     for (key, list) in [("pins", &config.pins), ("bans", &config.bans)] {
         if !list.is_empty() {
-            let e = Error::unsupported(codes::CONFIG_UNAVAILABLE, "placement of single nodes is not part of this version")
-                .at(format!("key `{key}`"))
-                .help(format!("leave `{key}` empty"));
+            let e =
+                Error::unsupported(codes::CONFIG_UNAVAILABLE, "placement of single nodes is not part of this version")
+                    .at(format!("key `{key}`"))
+                    .help(format!("leave `{key}` empty"));
             return Err(match &config.file {
                 Some(file) => e.in_file(file),
                 None => e,

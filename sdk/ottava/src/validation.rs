@@ -107,7 +107,9 @@ fn prepare(
     let feeds = [Feed::new(data, &quantized.inputs(), affine)?, Feed::new(data, &float.inputs(), options.affine)?];
     let batch = batch_size(quantized, &feeds[0], options.session.batch)?;
     if batch != batch_size(float, &feeds[1], batch)? {
-        return Err(Error::invalid(codes::MODEL_DIM, "the two models do not take the same batch").in_file(&float.origin));
+        return Err(
+            Error::invalid(codes::MODEL_DIM, "the two models do not take the same batch").in_file(&float.origin)
+        );
     }
     let bound = |m: &Model, f: &Feed| -> Result<BTreeMap<String, usize>> {
         let o = with_data_dims(&options.session, f);

@@ -22,7 +22,9 @@ pub use sums::Sums;
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum Error {
     /// The two tensors of a value do not have the same number of elements.
-    #[error("value `{name}`: {tested} elements in the network under test, {reference} in the reference; run both on the same batch")]
+    #[error(
+        "value `{name}`: {tested} elements in the network under test, {reference} in the reference; run both on the same batch"
+    )]
     Size {
         /// Name of the value.
         name: String,

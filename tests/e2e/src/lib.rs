@@ -1,1 +1,15 @@
-//! ottava-e2e.
+//! `ottava-e2e`: what tests of the whole share. Its tests go through the public interfaces of several crates.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `assets` | real networks and data, where they are; skips are counted |
+//! | `rng` | seeded random numbers |
+//! | `random_graph` | random quantized networks |
+//! | `lockstep` | comparison of a graph before and after a transformation, value by value |
+//! | `vectors` | the ONNX node vectors of this folder, unpacked |
+
+pub mod assets;
+pub mod lockstep;
+pub mod random_graph;
+pub mod rng;
+pub mod vectors;

@@ -28,7 +28,8 @@ fn rule(graph: &Graph, uses: &Uses, index: usize) -> Result<Option<Patch>> {
     let mut node = q.clone();
     node.inputs[0] = graph.nodes[act_index].input(0);
     // An earlier clamp is the outer one: clip(clip(x, a, b), c, d) with c <= d.
-    node.fused.clamp = Some((code(lo).clamp(old_lo, old_hi), code(hi).clamp(old_lo, old_hi)));
+    let clamp = (code(lo).clamp(old_lo, old_hi), code(hi).clamp(old_lo, old_hi));
+    node.fused.clamp = (clamp != (min, max)).then_some(clamp);
     let mut patch = Patch::new(graph);
     patch.remove = vec![act_index, index];
     patch.insert.push(node);

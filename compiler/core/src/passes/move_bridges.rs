@@ -7,10 +7,19 @@ use ottava_graph::{Graph, Patch, Result, Uses, rewrite};
 use ottava_hal::{Scheme, TensorType, ValueId};
 
 /// Runs the pass.
-pub fn run(graph: &mut Graph, _: &mut Cx) -> Result<usize> {
-    let up = rewrite(graph, "move_quantize_up", quantize_up)?;
+pub fn run(graph: &mut Graph, cx: &mut Cx) -> Result<usize> {
+    let mut n = 0;
+    loop {
+        let up = rewrite(graph, "move_quantize_up", quantize_up)?;
+        // An activation that a Quantize meets on its way becomes its clamp, and the way may go on.
+        let absorbed = if up == 0 { 0 } else { super::absorb_activation::run(graph, cx)? };
+        n += up + absorbed;
+        if absorbed == 0 {
+            break;
+        }
+    }
     let down = rewrite(graph, "move_dequantize_down", dequantize_down)?;
-    Ok(up + down + graph.remove_dead())
+    Ok(n + down + graph.remove_dead())
 }
 
 /// `Quantize(mover(x))` becomes `mover(Quantize(x))`.

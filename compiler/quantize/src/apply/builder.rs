@@ -49,7 +49,7 @@ impl Builder {
 
     /// Adds a node with one output of the given type and returns the output.
     pub(crate) fn node(&mut self, op: &str, base: &str, inputs: &[ValueId], ty: TensorType) -> ValueId {
-        let out = self.value(base.to_owned(), ty);
+        let out = self.value(format!("{base}/{}", op.to_lowercase()), ty);
         self.node_into(op, base, inputs, out);
         out
     }

@@ -22,7 +22,7 @@ use super::emit::internal;
 use super::kinds::{Kind, is_float, kind_of};
 use super::products::{WeightShape, bias_values, code_tensor};
 use super::report::{FloatNode, Report};
-use super::{Quantized, check_corrections};
+use super::{Quantized, check_requests};
 use crate::channels::ChannelLayout;
 use crate::error::{Error, Result};
 use crate::recipe::{Granularity, Recipe};
@@ -37,7 +37,7 @@ const OPSET: u32 = 18;
 /// Quantizes the weights of matrix products; activations are quantized at run time. Bias correction needs calibration data
 /// and does nothing here.
 pub fn quantize_dynamic(graph: &Graph, recipe: &Recipe) -> Result<Quantized> {
-    check_corrections(recipe)?;
+    check_requests(recipe)?;
     if recipe.weights.dtype != DataType::S8 {
         return Err(Error::Unsupported {
             what: format!("dynamic quantization with {} weights", recipe.weights.dtype),

@@ -59,7 +59,7 @@ pub struct Quantized {
 /// The calibration must have been collected on this graph: see [`observations`] and [`fingerprint`].
 pub fn quantize(graph: &Graph, calibration: &Calibration, recipe: &Recipe) -> Result<Quantized> {
     calibration.expect_model(fingerprint(graph))?;
-    check_corrections(recipe)?;
+    check_requests(recipe)?;
     let mut diagnostics = spoiled_tensors(calibration);
     let ranges = Ranges { graph, calibration, recipe };
     let plan = Plan::new(graph, recipe, &ranges);
@@ -68,21 +68,26 @@ pub fn quantize(graph: &Graph, calibration: &Calibration, recipe: &Recipe) -> Re
     if recipe.integer_only {
         report::expect_integer_only(&report)?;
     }
+    if let Some(limit) = recipe.max_float_macs {
+        report::expect_float_macs(graph, &report, limit)?;
+    }
     let emission = Emission { graph, plan: &plan, ranges: &ranges, params: &params };
     let graph = emission.run(&mut diagnostics)?;
     Ok(Quantized { graph, report, diagnostics })
 }
 
-/// Corrections that this version does not carry out are refused, never skipped.
-fn check_corrections(recipe: &Recipe) -> Result<()> {
-    let unknown = recipe.corrections.iter().find(|c| **c != Correction::BiasCorrection);
-    match unknown {
+/// What this version does not carry out is refused, never skipped.
+fn check_requests(recipe: &Recipe) -> Result<()> {
+    let unsupported = |what: String, reason: &str| {
+        let help = "take it out of the recipe".to_owned();
+        Err(Error::Unsupported { what, reason: reason.to_owned(), help })
+    };
+    if let Some(correction) = recipe.corrections.iter().find(|c| **c != Correction::BiasCorrection) {
+        return unsupported(format!("correction {}", correction.name()), "the quantizer carries out BiasCorrection");
+    }
+    match recipe.target_sqnr_db {
+        Some(db) => unsupported(format!("target_sqnr_db: {db}"), "nodes are not searched for by their error yet"),
         None => Ok(()),
-        Some(correction) => Err(Error::Unsupported {
-            what: format!("correction {}", correction.name()),
-            reason: "the quantizer carries out BiasCorrection".to_owned(),
-            help: "take it out of the recipe".to_owned(),
-        }),
     }
 }
 

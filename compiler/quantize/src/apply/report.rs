@@ -58,6 +58,28 @@ pub(crate) fn report(graph: &Graph, plan: &Plan, params: &BTreeMap<usize, ValueP
     report
 }
 
+/// Fails if more than the share `limit` of all multiply-accumulates stays in float, at batch 1.
+pub(crate) fn expect_float_macs(graph: &Graph, report: &Report, limit: f64) -> Result<()> {
+    let bound = ottava_graph::bind(graph, &BTreeMap::new(), 1).unwrap_or_else(|_| graph.clone());
+    let macs = |node: &ottava_hal::Node| {
+        let inputs: Vec<_> = node.inputs.iter().map(|id| id.map(|id| bound.ty(id))).collect();
+        let outputs: Vec<_> = node.outputs.iter().map(|id| bound.ty(*id)).collect();
+        ottava_ops::lookup(&node.domain, &node.op).map_or(0, |op| op.macs(node, &inputs, &outputs)) as f64
+    };
+    let total: f64 = bound.nodes.iter().map(macs).sum();
+    let is_float = |node: &&ottava_hal::Node| report.float.iter().any(|f| f.name == node.name);
+    let share = bound.nodes.iter().filter(is_float).map(macs).sum::<f64>() / total.max(1.0);
+    if share <= limit {
+        return Ok(());
+    }
+    let names: Vec<&str> = report.float.iter().map(|f| f.name.as_str()).take(5).collect();
+    Err(Error::Unsupported {
+        what: format!("max_float_macs: {limit}"),
+        reason: format!("{:.1} % of the multiply-accumulates stay in float, among {}", 100.0 * share, names.join(", ")),
+        help: "raise the limit, or quantize these nodes".to_owned(),
+    })
+}
+
 /// Fails if anything stays in float that the recipe does not allow to.
 pub(crate) fn expect_integer_only(report: &Report) -> Result<()> {
     let Some(first) = report.float.first() else { return Ok(()) };

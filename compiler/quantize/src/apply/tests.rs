@@ -101,7 +101,8 @@ fn bias_correction_removes_the_mean_error() {
         }
         total.iter().map(|t| t.abs()).sum::<f64>()
     };
-    // Coarse weights make the effect visible; the input is shifted away from zero by nothing, so the gain is modest.
+    // Coarse weights make the effect visible. The samples are those of the calibration, so their means are known exactly
+    // up to what the padding hides.
     let (with, without) = (mean_error("(weights: (dtype: S4))"), mean_error("(weights: (dtype: S4), corrections: [])"));
     assert!(with <= without, "{with} {without}");
 }
@@ -209,6 +210,8 @@ fn what_is_not_carried_out_is_refused() {
         ("(corrections: [Smooth(alpha: 0.5)])", "Smooth"),
         ("(activations: (dtype: F16))", "f16"),
         ("(weights: (granularity: Blocked(32)))", "Blocked(32)"),
+        ("(target_sqnr_db: 30.0)", "target_sqnr_db"),
+        ("(max_float_macs: 0.1, nodes: [(name: \"c2\", activations: Float)])", "max_float_macs"),
         ("(integer_only: true, nodes: [(name: \"c2\", activations: Float)])", "`c2` (Conv), and 3 more"),
     ] {
         let error = quantize(&float, &calibration, &Recipe::parse(recipe).unwrap()).unwrap_err();

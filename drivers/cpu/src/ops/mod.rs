@@ -4,11 +4,15 @@
 pub(crate) mod batch_norm;
 pub(crate) mod binary;
 pub(crate) mod bridge;
+pub(crate) mod concat;
+pub(crate) mod layer_norm;
 pub(crate) mod movement;
+pub(crate) mod pieces;
 pub(crate) mod pool;
 pub(crate) mod product;
 mod product_f32;
 mod product_typed;
+mod residual;
 pub(crate) mod softmax;
 pub(crate) mod table;
 pub(crate) mod unary;

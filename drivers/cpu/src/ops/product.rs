@@ -132,13 +132,10 @@ fn rows(op: &'static str, ranks: (usize, usize), attrs: &[Predicate]) -> Vec<OpR
             [shapes, channel_scales(), typed_bias(), typed_residual(), ordered_act(), act_place(), fits_i32()];
         when(base, integer.into_iter().chain(attrs.iter().copied()))
     };
-    let float_fused = FusedSupport { act: true, ..FusedSupport::default() };
-    let plain = OpRow {
-        ranks,
-        fused: float_fused,
-        ..row(op, vec![float(), float_constant(), Operand { optional: true, ..float_constant() }], float())
-    };
-    let plain = when(plain, [shapes, ordered_act(), float_bias()].into_iter().chain(attrs.iter().copied()));
+    let float_fused = FusedSupport { clamp: false, ..fused };
+    let plain = OpRow { ranks, fused: float_fused, ..row(op, vec![float(), float_constant(), other()], float()) };
+    let plain =
+        when(plain, [shapes, ordered_act(), float_bias(), float_residual()].into_iter().chain(attrs.iter().copied()));
     vec![typed(byte(), fused), typed(float(), float_fused), plain]
 }
 
@@ -172,15 +169,26 @@ fn typed_bias() -> Predicate {
 }
 
 fn float_bias() -> Predicate {
-    needs(Reason::ConstRequired, "a constant bias per channel", |p, n| bias(n).is_none_or(|id| per_channel(p, n, id)))
+    needs(Reason::ConstRequired, "a constant f32 bias per channel", |p, n| {
+        bias(n).is_none_or(|id| per_channel(p, n, id))
+    })
+}
+
+/// Whether the residual has the output's shape and is f32 or, where `bytes` may be, 8-bit with one scale.
+fn residual_fits(program: &Program, node: &Node, bytes: bool) -> bool {
+    let Some(ty) = residual(node).map(|id| program.ty(id)) else { return !node.fused.residual };
+    let byte = bytes && matches!(ty.dtype, DataType::U8 | DataType::S8) && per_tensor(ty).is_some();
+    let float = ty.dtype == DataType::F32 && ty.quant.is_none();
+    (byte || float) && output_ty(program, node).is_some_and(|y| y.shape == ty.shape)
 }
 
 fn typed_residual() -> Predicate {
-    needs(Reason::FusionRequired, "an 8-bit per-tensor residual of the output's shape", |p, n| {
-        let Some(ty) = residual(n).map(|id| p.ty(id)) else { return !n.fused.residual };
-        let byte = matches!(ty.dtype, DataType::U8 | DataType::S8) && per_tensor(ty).is_some();
-        byte && output_ty(p, n).is_some_and(|y| y.shape == ty.shape)
-    })
+    let text = "an 8-bit per-tensor or f32 residual of the output's shape";
+    needs(Reason::FusionRequired, text, |p, n| residual_fits(p, n, true))
+}
+
+fn float_residual() -> Predicate {
+    needs(Reason::FusionRequired, "an f32 residual of the output's shape", |p, n| residual_fits(p, n, false))
 }
 
 /// A float activation of a quantized result exists only between a residual and Quantize.

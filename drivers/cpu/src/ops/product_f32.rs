@@ -1,11 +1,13 @@
 //! Float products (numerics.md section 7): one accumulator per output, ascending K, the bias added last.
 
 use super::product::{Product, bias, constant};
+use super::residual;
+use crate::arena::Io;
 use crate::builder::{Builder, input, output, refused};
 use crate::relayout::failed;
 use crate::rows::act_bounds;
 use ottava_hal::{Node, Result};
-use ottava_kernels::ConvF32;
+use ottava_kernels::{ConvF32, Exec};
 
 /// Steps of a float product.
 pub(crate) fn build(builder: &mut Builder<'_>, node: &Node, product: Product) -> Result<()> {
@@ -18,18 +20,20 @@ pub(crate) fn build(builder: &mut Builder<'_>, node: &Node, product: Product) ->
             many => Some(many.to_vec()),
         },
     };
-    let (lo, hi) = act_bounds(node);
+    let apart = residual::is_apart(builder, node)?;
+    let (lo, hi) = if apart { (f32::NEG_INFINITY, f32::INFINITY) } else { act_bounds(node) };
     let plan = ConvF32::new(product.shape, weights, product.layout, bias.as_deref(), lo, hi);
     let plan = plan.map_err(|e| refused(node, e))?;
     let x = builder.operand(input(node, 0)?, product.nhwc)?;
-    let write = builder.result(output(node)?, product.nhwc)?;
+    let y = output(node)?;
+    let write = if apart {
+        let bytes = residual::f32_bytes(builder.ty(y))?;
+        builder.buffer(bytes)
+    } else {
+        builder.result(y, product.nhwc)?
+    };
     let name = builder.kernel(&format!("{}_f32", node.op.to_lowercase()));
-    builder.push(
-        &name,
-        vec![x],
-        write,
-        None,
-        Box::new(move |exec, mut io| plan.run(exec, io.read::<f32>(0)?, io.out::<f32>()?).map_err(failed)),
-    );
-    Ok(())
+    let run = move |exec: Exec<'_>, mut io: Io<'_>| plan.run(exec, io.read(0)?, io.out()?).map_err(failed);
+    builder.push(&name, vec![x], write, None, Box::new(run));
+    if apart { residual::finish(builder, node, write, product.nhwc) } else { Ok(()) }
 }

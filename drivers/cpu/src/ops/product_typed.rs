@@ -2,6 +2,7 @@
 //! epilogue is the node's requantization, residual sum or conversion to float.
 
 use super::product::{Product, bias, constant, residual};
+use crate::arena::Place;
 use crate::builder::{Builder, Run, input, output, refused};
 use crate::relayout::failed;
 use crate::rows::{act_bounds, per_tensor};
@@ -78,6 +79,27 @@ impl<'p> Typed<'p> {
         Ok(channel_bounds((0..k).map(|i| value(first + i * step)), self.w_params.channel(c).1, range, bias))
     }
 
+    /// Whether even the largest weights could not take the sums out of i32.
+    fn is_short(&self, bias: Option<&[i32]>) -> bool {
+        let bias = bias.iter().copied().flatten().map(|b| i64::from(*b).abs()).max().unwrap_or(0);
+        let n = self.program.ty(self.w).shape.elements().unwrap_or(0);
+        let k = i64::try_from(n / self.product.shape.out_c.max(1)).unwrap_or(i64::MAX);
+        k.saturating_mul(255 * 255).saturating_add(bias) <= i32::MAX.into()
+    }
+
+    fn channel_fits(&self, c: usize, bias: i32) -> Result<bool> {
+        let bounds = self.bounds(c, bias)?;
+        let ys = output(self.node).ok().and_then(|id| per_tensor(self.program.ty(id)));
+        let shift_fits = match (self.node.requant, ys) {
+            (Some(mode @ RequantMode::Q31Double), Some((ys, _))) => {
+                let q = self.multiplier(self.w_params.channel(c).0, ys, mode)?;
+                q.check_left_shift(bounds.min, bounds.max).is_ok()
+            }
+            _ => true,
+        };
+        Ok(bounds.fits_i32() && shift_fits)
+    }
+
     fn multiplier(&self, ws: f32, ys: f32, mode: RequantMode) -> Result<Q31> {
         let real = f64::from(self.x_params.0) * f64::from(ws) * f64::from(self.product.alpha) / f64::from(ys);
         Q31::from_real(real, mode).map_err(|e| self.bad(e))
@@ -90,54 +112,57 @@ impl<'p> Typed<'p> {
 
 /// Whether every sum fits i32, and every left shift of `q31_double`.
 pub(crate) fn fits_i32(program: &Program, node: &Node) -> bool {
-    let check = || -> Result<bool> {
-        let product = Product::of(program, node)?;
-        let typed = Typed::of(program, node, &product)?;
-        let bias = typed.bias()?;
-        let mode = node.requant.filter(|m| *m == RequantMode::Q31Double);
-        let shift_of = |c: usize| -> Result<Option<Q31>> {
-            let ys = output(node).ok().and_then(|id| per_tensor(program.ty(id)));
-            let one =
-                |(mode, (ys, _)): (RequantMode, (f32, i32))| typed.multiplier(typed.w_params.channel(c).0, ys, mode);
-            mode.zip(ys).map(one).transpose()
-        };
-        let largest_bias = bias.iter().flatten().map(|b| i64::from(*b).abs()).max().unwrap_or(0);
-        let k = (program.ty(typed.w).shape.elements().unwrap_or(0) / product.shape.out_c.max(1)) as i64;
-        let safe =
-            k.checked_mul(255 * 255).and_then(|m| m.checked_add(largest_bias)).is_some_and(|m| m <= i32::MAX.into());
-        if safe && mode.is_none() {
-            return Ok(true);
+    sums_fit(program, node).unwrap_or(false)
+}
+
+fn sums_fit(program: &Program, node: &Node) -> Result<bool> {
+    let product = Product::of(program, node)?;
+    let typed = Typed::of(program, node, &product)?;
+    let bias = typed.bias()?;
+    if node.requant != Some(RequantMode::Q31Double) && typed.is_short(bias.as_deref()) {
+        return Ok(true);
+    }
+    for c in 0..product.shape.out_c {
+        if !typed.channel_fits(c, bias.as_ref().map_or(0, |b| b[c]))? {
+            return Ok(false);
         }
-        for c in 0..product.shape.out_c {
-            let bounds = typed.bounds(c, bias.as_ref().map_or(0, |b| b[c]))?;
-            let shift_fits = shift_of(c)?.is_none_or(|q| q.check_left_shift(bounds.min, bounds.max).is_ok());
-            if !bounds.fits_i32() || !shift_fits {
-                return Ok(false);
-            }
-        }
-        Ok(true)
-    };
-    check().unwrap_or(false)
+    }
+    Ok(true)
 }
 
 /// Steps of a typed product.
 pub(crate) fn build(builder: &mut Builder<'_>, node: &Node, product: Product) -> Result<()> {
     let program = builder.program;
     let typed = Typed::of(program, node, &product)?;
-    let x = builder.operand(input(node, 0)?, product.nhwc)?;
-    let mut reads = vec![x];
-    if let Some(other) = residual(node) {
-        reads.push(builder.operand(other, product.nhwc)?);
+    let (y, nhwc) = (output(node)?, product.nhwc);
+    let mut reads = vec![builder.operand(input(node, 0)?, nhwc)?];
+    if super::residual::is_apart(builder, node)? {
+        let write = builder.buffer(super::residual::f32_bytes(builder.ty(y))?);
+        let (lo, hi) = (f32::NEG_INFINITY, f32::INFINITY);
+        push(builder, &typed, Epilogue::Float { xw: typed.accumulator_scales()?, lo, hi }, reads, write)?;
+        return super::residual::finish(builder, node, write, nhwc);
     }
-    let y = output(node)?;
-    let (write, signed) = builder.result_signed(y, product.nhwc)?;
-    let epilogue = epilogue(&typed, builder.ty(y), signed)?;
-    let to_float = builder.ty(y).quant.is_none();
-    let plan = pack(&typed, epilogue)?;
-    let scratch = plan.scratch_len();
+    if let Some(other) = residual(node) {
+        reads.push(builder.operand(other, nhwc)?);
+    }
+    let (write, signed) = builder.result_signed(y, nhwc)?;
+    push(builder, &typed, epilogue(&typed, builder.ty(y), signed)?, reads, write)
+}
+
+fn push(
+    builder: &mut Builder<'_>,
+    typed: &Typed<'_>,
+    epilogue: Epilogue,
+    reads: Vec<Place>,
+    write: Place,
+) -> Result<()> {
+    let to_float = matches!(epilogue, Epilogue::Float { .. });
+    let with_residual = matches!(epilogue, Epilogue::Residual { .. });
+    let plan = pack(typed, epilogue)?;
     let suffix = if to_float { "f32" } else { "u8" };
-    let name = builder.kernel(&format!("{}_u8_s8_{suffix}", node.op.to_lowercase()));
-    builder.push(&name, reads, write, Some(scratch), run(plan, residual(node).is_some(), to_float));
+    let name = builder.kernel(&format!("{}_u8_s8_{suffix}", typed.node.op.to_lowercase()));
+    let scratch = plan.scratch_len();
+    builder.push(&name, reads, write, Some(scratch), run(plan, with_residual, to_float));
     Ok(())
 }
 

@@ -4,6 +4,7 @@ use crate::builder::{Builder, Run, input, output};
 use crate::parallel::for_chunks;
 use crate::rows::{float, float_constant, needs, row, when};
 use ottava_hal::capability::Operand;
+use ottava_hal::refmath::float::sigmoid;
 use ottava_hal::refmath::unary;
 use ottava_hal::{Error, Node, OpRow, Reason, Result};
 
@@ -58,6 +59,18 @@ pub(crate) fn leaky_relu(builder: &mut Builder<'_>, node: &Node) -> Result<()> {
 pub(crate) fn hard_sigmoid(builder: &mut Builder<'_>, node: &Node) -> Result<()> {
     let (alpha, beta) = (node.attrs.float("alpha", 0.2)?, node.attrs.float("beta", 0.5)?);
     build(builder, node, move |x| unary::hard_sigmoid(x, alpha, beta))
+}
+
+/// `x * sigmoid(alpha * x)`.
+pub(crate) fn swish(builder: &mut Builder<'_>, node: &Node) -> Result<()> {
+    let alpha = node.attrs.float("alpha", 1.0)?;
+    build(builder, node, move |x| x * sigmoid(alpha * x))
+}
+
+/// Rows of Gelu: the exact form.
+pub(crate) fn gelu_rows(op: &'static str) -> Vec<OpRow> {
+    let exact = needs(Reason::AttrValue, "approximate = none", |_, n| n.attrs.str("approximate", "none") == Ok("none"));
+    vec![when(row(op, vec![float()], float()), [exact])]
 }
 
 /// Rows of the float Clip: bounds are constants.

@@ -1,7 +1,7 @@
 //! Movers against the reference, from row-major and from channels-last values.
 
 use crate::testing::{Net, Rng, check, op};
-use ottava_hal::{Attr, DataType, Node, TensorType, ValueId};
+use ottava_hal::{Attr, DataType, Node, Tensor, TensorType, ValueId};
 
 /// A value that lies channels-last: the result of a pool.
 fn pooled(net: &mut Net, ty: &TensorType) -> ValueId {
@@ -70,6 +70,41 @@ fn concatenations_equal_the_reference() {
             let other = if ty.quant.is_some() { rng.byte_type(&[2, 3, 4, 5]) } else { ty.clone() };
             let (b, c) = (net.input(other.clone()), net.random(other.clone(), &mut rng));
             net.node(node(op("Concat")), &[x, b, c, x], ty)
+        });
+    }
+}
+
+#[test]
+fn splits_equal_the_reference() {
+    let mut rng = Rng::new(36);
+    both_layouts(&mut rng, &[2, 3, 8, 5], |net, x, ty| {
+        let mut node = op("Split");
+        node.attrs.set("axis", Attr::Int(2));
+        let sizes = net.ints(&[3, 1, 4]);
+        let parts = net.nodes(node, &[x, sizes], ty, 3);
+        net.program.outputs.extend(&parts[..2]);
+        parts[2]
+    });
+}
+
+#[test]
+fn gathers_expansions_and_pads_equal_the_reference() {
+    let mut rng = Rng::new(37);
+    both_layouts(&mut rng, &[2, 3, 4, 5], |net, x, ty| {
+        let mut node = op("Gather");
+        node.attrs.set("axis", Attr::Int(2));
+        let rows = net.ints(&[3, -1, 0]);
+        net.node(node, &[x, rows], ty)
+    });
+    both_layouts(&mut rng, &[2, 3, 1, 5], |net, x, ty| {
+        let shape = net.ints(&[2, 1, 4, 1]);
+        net.node(op("Expand"), &[x, shape], ty)
+    });
+    for value in [None, Some(0.75f32)] {
+        both_layouts(&mut rng, &[2, 3, 4, 5], |net, x, ty| {
+            let pads = net.ints(&[0, 1, 2, 0, 1, 0, 1, 3]);
+            let value = value.map(|v| net.constant(TensorType::fixed(DataType::F32, &[]), Tensor::scalar(v)));
+            net.node(op("Pad"), &[vec![x, pads], value.into_iter().collect()].concat(), ty)
         });
     }
 }

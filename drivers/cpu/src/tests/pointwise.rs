@@ -18,7 +18,8 @@ fn one_input(node: Node, x: TensorType, y: &TensorType) -> Program {
 #[test]
 fn float_functions_equal_the_reference() {
     let mut rng = Rng::new(11);
-    for name in ["Relu", "LeakyRelu", "HardSigmoid", "HardSwish", "Sigmoid", "Tanh", "Exp", "Erf", "Sqrt"] {
+    let names = "Relu LeakyRelu HardSigmoid HardSwish Sigmoid Tanh Exp Erf Sqrt Log Abs Neg Reciprocal Swish Gelu";
+    for name in names.split(' ') {
         let program = one_input(op(name), float(&[9, 1201]), &float(&[]));
         check(&program, &mut rng);
         let special = [0.0, -0.0, f32::INFINITY, f32::NEG_INFINITY, f32::NAN, 1e-40, -1e-40, 89.5, -104.0, 0.625, 4.0];
@@ -166,5 +167,23 @@ fn batch_normalization_equals_the_reference() {
         inputs.push(net.constant(float(&dims[1..2]), Tensor::from_slice(&dims[1..2], &var).unwrap()));
         let y = net.node(op("BatchNormalization"), &inputs, &float(&[]));
         check(&net.output(y), &mut rng);
+    }
+}
+
+#[test]
+fn layer_normalization_equals_the_reference() {
+    let mut rng = Rng::new(20);
+    for (axis, row) in [(-1, vec![9]), (1, vec![5, 9])] {
+        for n_operands in [1, 2] {
+            let mut net = Net::default();
+            let mut inputs = vec![net.input(float(&[300, 5, 9]))];
+            for _ in 0..n_operands {
+                inputs.push(net.random(float(&row), &mut rng));
+            }
+            let mut node = op("LayerNormalization");
+            node.attrs.set("axis", Attr::Int(axis));
+            let y = net.node(node, &inputs, &float(&[]));
+            check(&net.output(y), &mut rng);
+        }
     }
 }

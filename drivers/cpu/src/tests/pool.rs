@@ -60,7 +60,7 @@ fn whole_images_equal_the_reference() {
             let y = if case % 4 < 2 {
                 net.node(op("GlobalAveragePool"), &[x], &y)
             } else {
-                let axes = net.ints(&[&[-1i64], &[3, 2][..]][rank - 1].iter().map(|a| *a).collect::<Vec<_>>());
+                let axes = net.ints([&[-1][..], &[3, 2]][rank - 1]);
                 let mut node = op("ReduceMean");
                 node.attrs.set("keepdims", Attr::Int((case % 8 / 4) as i64));
                 net.node(node, &[x, axes], &y)

@@ -72,13 +72,14 @@ fn fuse(rng: &mut Rng, node: &mut Node, y: &TensorType) {
     }
 }
 
-/// The residual changes the form of the epilogue: it is added with its activation in f32.
+/// Adds a residual with its activation, which also changes the form of the epilogue.
 fn add_residual(net: &mut Net, rng: &mut Rng, node: &mut Node, inputs: &mut Vec<ValueId>, y: &TensorType) {
     let shape_only = net.node(node.clone(), inputs, y);
     let dims = net.ty(shape_only).shape.known().unwrap();
     net.program.nodes.pop();
     net.program.values.pop();
-    let ty = rng.byte_type(&dims);
+    let typed = net.ty(inputs[0]).quant.is_some() && rng.range(0, 1) == 0;
+    let ty = if typed { rng.byte_type(&dims) } else { TensorType::fixed(DataType::F32, &dims) };
     inputs.push(net.input(ty));
     node.fused.residual = true;
     node.fused.act = rng.pick(&[None, Some(Activation::Relu)]);
@@ -102,7 +103,7 @@ fn typed_convolutions_equal_the_reference() {
         inputs.extend(add_bias(&mut net, &mut rng, w[0], y.quant.is_none()));
         let mut node = conv_node(&mut rng, rank, groups);
         fuse(&mut rng, &mut node, &y);
-        if y.quant.is_some() && rng.range(0, 2) == 0 {
+        if rng.range(0, 2) == 0 {
             add_residual(&mut net, &mut rng, &mut node, &mut inputs, &y);
         }
         let y = net.node(node, &inputs, &y);
@@ -125,6 +126,9 @@ fn float_convolutions_equal_the_reference() {
         let mut node = conv_node(&mut rng, rank, groups);
         fuse(&mut rng, &mut node, &f32_type(&[]));
         node.requant = None;
+        if case % 3 == 0 {
+            add_residual(&mut net, &mut rng, &mut node, &mut inputs, &f32_type(&[]));
+        }
         let y = net.node(node, &inputs, &f32_type(&[]));
         check(&net.output(y), &mut rng);
     }

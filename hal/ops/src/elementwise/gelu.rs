@@ -19,7 +19,7 @@ pub struct Gelu {
     spec: &'static OpSpec,
     /// Whether it is the tanh approximation unless an attribute says otherwise.
     tanh: bool,
-    /// Two cases with a bias.
+    /// Its value at 1, for the cases.
     example: f32,
 }
 

@@ -13,13 +13,16 @@ use ottava_hal::{Attrs, DataType, Node, Result, Tensor, TensorType};
 /// Values of the float attributes, in the order of the schema.
 pub type Params<T> = [T; 2];
 
+/// An f32 sequence, applied in place.
+type Single = fn(Params<f32>, &mut [f32]);
+
 /// A function of one real number.
 pub struct Unary {
     spec: OpSpec,
     /// Defaults of the attributes, all of them floats.
     defaults: Params<f32>,
     real: fn(Params<f64>, f64) -> f64,
-    single: Option<fn(Params<f32>, &mut [f32])>,
+    single: Option<Single>,
     int: Option<fn(i128) -> i128>,
     /// Arguments and values under the default attributes.
     points: &'static [(f32, f32)],
@@ -46,7 +49,7 @@ impl Unary {
     }
 
     /// The f32 sequence, applied in place.
-    pub const fn single(mut self, f: fn(Params<f32>, &mut [f32])) -> Self {
+    pub const fn single(mut self, f: Single) -> Self {
         self.single = Some(f);
         self
     }

@@ -54,7 +54,7 @@ impl Op for DepthToSpace {
             case(
                 "c1_dcr",
                 node("DepthToSpace", "DCR"),
-                &[x.clone()],
+                std::slice::from_ref(&x),
                 &[f32s(&[1, 2, 2, 2], &[0., 2., 4., 6., 1., 3., 5., 7.])],
             ),
             case(
@@ -95,11 +95,11 @@ impl Op for SpaceToDepth {
         let x = f32s(&[1, 2, 2, 2], &[1., 2., 3., 4., 5., 6., 7., 8.]);
         let blocks_first = f32s(&[1, 8, 1, 1], &[1., 5., 2., 6., 3., 7., 4., 8.]);
         vec![
-            case("c1_dcr", node("SpaceToDepth", "DCR"), &[x.clone()], &[blocks_first]),
+            case("c1_dcr", node("SpaceToDepth", "DCR"), std::slice::from_ref(&x), &[blocks_first]),
             case(
                 "c1_crd",
                 node("SpaceToDepth", "CRD"),
-                &[x.clone()],
+                std::slice::from_ref(&x),
                 &[x.reshaped(&[1, 8, 1, 1]).expect("8 elements")],
             ),
         ]

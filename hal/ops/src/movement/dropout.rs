@@ -45,7 +45,8 @@ impl Op for Dropout {
     }
 
     fn cases(&self) -> Vec<Case> {
-        let x = f32s(&[2], &[1.0, -2.0]);
-        vec![case("mask", Node::new("dropout", "Dropout", 22), &[x.clone()], &[x, bools(&[2], &[true, true])])]
+        let x = || f32s(&[2], &[1.0, -2.0]);
+        let outputs = [x(), bools(&[2], &[true, true])];
+        vec![case("mask", Node::new("dropout", "Dropout", 22), &[x()], &outputs)]
     }
 }

@@ -28,7 +28,6 @@ impl Op for Slice {
     fn infer(&self, cx: &InferCx) -> Result<Vec<TensorType>> {
         let mut dims = cx.shape(0)?.to_vec();
         let (axes, steps) = (cx.opt_const_ints(3)?, cx.opt_const_ints(4)?);
-        // A symbolic start or end leaves the axes known, and so the rank.
         let bounds = (cx.const_ints(1)?, cx.const_ints(2)?);
         for (axis, range) in ranges(&bounds.0, &bounds.1, axes, steps, dims.len())? {
             dims[axis] = match dims[axis].known() {
@@ -81,8 +80,7 @@ impl Range {
     }
 }
 
-/// The count of a range of a symbolic axis, where it is surely inside: only `[-n:]` and `[:-0]` forms whose count does
-/// not depend on the extent, as long as that is large enough.
+/// The count of a range of a symbolic axis where it does not depend on the extent: `[-1:]` has one element.
 fn symbolic(range: Range) -> Option<Dim> {
     let from_end = range.start < 0 && range.end >= i64::from(i32::MAX) && range.step == 1;
     (from_end && range.start == -1).then_some(Dim::Known(1))

@@ -132,7 +132,9 @@ impl Op for Attention {
         let macs = || {
             let of = |i: usize| inputs.get(i).copied().flatten()?.shape.known();
             let (q, k) = (of(0)?, of(1)?);
-            let keys = k.get(k.len().checked_sub(2)?)?.checked_add(of(4).map_or(0, |p| p.get(2).copied().unwrap_or(0)))? as u64;
+            let keys = k
+                .get(k.len().checked_sub(2)?)?
+                .checked_add(of(4).map_or(0, |p| p.get(2).copied().unwrap_or(0)))? as u64;
             let n = q.iter().product::<usize>() as u64 + outputs.first()?.shape.elements()? as u64;
             n.checked_mul(keys)
         };

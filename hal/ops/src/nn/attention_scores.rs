@@ -29,10 +29,13 @@ impl<T: Real> Mask<T> {
         let (start, all) = (past.unwrap_or(0) as i64, keys as i64);
         let offsets = match cx.opt_ints(6)? {
             None => vec![(start, all); batch],
-            Some(n) if n.len() == batch => {
-                n.into_iter().map(|n| (if past.is_some() { start } else { n.saturating_sub(steps as i64) }, n)).collect()
+            Some(n) if n.len() == batch => n
+                .into_iter()
+                .map(|n| (if past.is_some() { start } else { n.saturating_sub(steps as i64) }, n))
+                .collect(),
+            Some(n) => {
+                return Err(Error::invalid(format!("Attention: {} key lengths for a batch of {batch}", n.len())));
             }
-            Some(n) => return Err(Error::invalid(format!("Attention: {} key lengths for a batch of {batch}", n.len()))),
         };
         let mut mask = Self {
             values: vec![],
@@ -112,7 +115,8 @@ pub(super) fn attend<T: Real>(
     let round = rounding::<T>(cx.input(0)?.dtype());
     let root = round(T::of(scale.sqrt()));
     // A wider `softmax_precision` leaves only the result to round.
-    let softmax_round = if cx.attrs().int("softmax_precision", 16)? == 16 { round } else { rounding::<T>(DataType::F32) };
+    let softmax_round =
+        if cx.attrs().int("softmax_precision", 16)? == 16 { round } else { rounding::<T>(DataType::F32) };
     let cap = cx.attrs().float("softcap", 0.0)?;
     let mode = cx.attrs().int("qk_matmul_output_mode", 0)?;
     let wants_scores = cx.node.outputs.len() > 3;
@@ -152,10 +156,7 @@ pub(super) fn attend<T: Real>(
         }
     }
     let scores_extents = if wants_scores { [batch, q_heads, steps, keys] } else { [0; 4] };
-    Ok(Attended {
-        y: Operand::new([batch, q_heads, steps, v_size], y),
-        scores: Operand::new(scores_extents, scores),
-    })
+    Ok(Attended { y: Operand::new([batch, q_heads, steps, v_size], y), scores: Operand::new(scores_extents, scores) })
 }
 
 /// What happens to every intermediate value of this element type (clause C6 of Attention).

@@ -96,7 +96,8 @@ impl Op for AxisNorm {
                     .with("size", Attr::Int(3))
                     .with("alpha", Attr::Float(3.0))
                     .with("beta", Attr::Float(1.0));
-                let (x, y) = (f32s(&[1, 3, 1], &[1.0, 2.0, 3.0]), f32s(&[1, 3, 1], &[1.0 / 6.0, 2.0 / 15.0, 3.0 / 14.0]));
+                let (x, y) =
+                    (f32s(&[1, 3, 1], &[1.0, 2.0, 3.0]), f32s(&[1, 3, 1], &[1.0 / 6.0, 2.0 / 15.0, 3.0 / 14.0]));
                 vec![case("c3_neighbouring_channels", node, &[x], &[y])]
             }
         }
@@ -143,7 +144,8 @@ fn mean_variance<T: Real>(cx: &EvalCx, x: &Tensor, data: &[T]) -> Result<Vec<T>>
 /// (C3)
 fn local<T: Real>(cx: &EvalCx, x: &Tensor, data: &[T]) -> Result<Vec<T>> {
     let size = cx.attrs().int("size", 0)?;
-    let size = usize::try_from(size).ok().filter(|&s| s > 0).ok_or_else(|| Error::invalid(format!("LRN: size {size}")))?;
+    let size =
+        usize::try_from(size).ok().filter(|&s| s > 0).ok_or_else(|| Error::invalid(format!("LRN: size {size}")))?;
     let real = |name, default| cx.attrs().float(name, default).map(|v| T::of(v.into()));
     let (alpha, beta, bias) = (real("alpha", 1e-4)?, real("beta", 0.75)?, real("bias", 1.0)?);
     let factor = alpha / T::of(size as f64);

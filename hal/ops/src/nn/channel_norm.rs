@@ -58,9 +58,10 @@ impl Op for ChannelNorm {
         let x = cx.input(0)?;
         let (n_channels, _) = channels(x.shape());
         let groups = if self.grouped { cx.attrs().int("num_groups", 0)? } else { n_channels as i64 };
-        let groups = usize::try_from(groups).ok().filter(|&g| g > 0 && n_channels % g == 0).ok_or_else(|| {
-            Error::invalid(format!("{}: {groups} groups of {n_channels} channels", self.spec.name))
-        })?;
+        let groups = usize::try_from(groups)
+            .ok()
+            .filter(|&g| g > 0 && n_channels % g == 0)
+            .ok_or_else(|| Error::invalid(format!("{}: {groups} groups of {n_channels} channels", self.spec.name)))?;
         let y = with_real!(x.dtype(), self.spec.name, T => normalize::<T>(cx, x, groups))?;
         Ok(vec![y])
     }

@@ -33,7 +33,10 @@ static SPEC: OpSpec = OpSpec {
 /// The `group` attribute.
 pub(super) fn groups(attrs: &Attrs) -> Result<usize> {
     let group = attrs.int("group", 1)?;
-    usize::try_from(group).ok().filter(|&g| g > 0).ok_or_else(|| Error::invalid(format!("group is {group}, expected > 0")))
+    usize::try_from(group)
+        .ok()
+        .filter(|&g| g > 0)
+        .ok_or_else(|| Error::invalid(format!("group is {group}, expected > 0")))
 }
 
 /// Geometry and output shape of a convolution of these shapes.
@@ -151,7 +154,10 @@ fn cases() -> Result<Vec<Case>> {
             Some(CaseInput::plain(Tensor::from_slice(&[2, 1, 2], &[10.0f32, 1.0, 0.5, f32::INFINITY])?).constant()),
             Some(CaseInput::plain(Tensor::from_slice(&[2], &[0.5f32, 0.0])?).constant()),
         ],
-        outputs: vec![(Tensor::from_slice(&[1, 2, 3], &[1.5f32, 12.5, 23.5, f32::INFINITY, f32::INFINITY, f32::INFINITY])?, None)],
+        outputs: vec![(
+            Tensor::from_slice(&[1, 2, 3], &[1.5f32, 12.5, 23.5, f32::INFINITY, f32::INFINITY, f32::INFINITY])?,
+            None,
+        )],
     };
     // Input zero point 10: the padded tap contributes 0, not the byte 0. Channel 0 doubles the scale of channel 1.
     let mut quantized = node(&[1, 0]);
@@ -160,7 +166,10 @@ fn cases() -> Result<Vec<Case>> {
         name: "c2_padding_is_zero_point",
         node: quantized,
         inputs: vec![
-            Some(CaseInput::quantized(Tensor::from_slice(&[1, 1, 3], &[11u8, 12, 13])?, QuantParams::per_tensor(0.5, 10))),
+            Some(CaseInput::quantized(
+                Tensor::from_slice(&[1, 1, 3], &[11u8, 12, 13])?,
+                QuantParams::per_tensor(0.5, 10),
+            )),
             Some(
                 CaseInput::quantized(
                     Tensor::from_slice(&[2, 1, 2], &[10i8, 1, 10, 1])?,

@@ -65,7 +65,11 @@ impl Extra {
         let (kernel, stride, dilation) = (w.kernel[i], w.strides[i], w.dilations[i]);
         let mut axis = Axis { kernel, stride, dilation, output: input, ..Axis::identity(0) };
         let wrong = || Error::invalid(format!("ConvTranspose: the output of spatial axis {i} is empty or too large"));
-        let full = input.saturating_sub(1).checked_mul(stride).and_then(|n| n.checked_add(axis.effective())).ok_or_else(wrong)?;
+        let full = input
+            .saturating_sub(1)
+            .checked_mul(stride)
+            .and_then(|n| n.checked_add(axis.effective()))
+            .ok_or_else(wrong)?;
         let full = full.checked_add(self.padding[i]).filter(|&n| n <= isize::MAX as usize / 4).ok_or_else(wrong)?;
         let same = matches!(w.auto, AutoPad::SameUpper | AutoPad::SameLower);
         let wanted = match &self.shape {

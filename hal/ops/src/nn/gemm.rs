@@ -126,10 +126,8 @@ impl Op for Gemm {
 
 fn cases() -> Result<Vec<Case>> {
     let mut node = Node::new("fc", "Gemm", 13);
-    node.attrs = Attrs::default()
-        .with("alpha", Attr::Float(0.5))
-        .with("beta", Attr::Float(2.0))
-        .with("transB", Attr::Int(1));
+    node.attrs =
+        Attrs::default().with("alpha", Attr::Float(0.5)).with("beta", Attr::Float(2.0)).with("transB", Attr::Int(1));
     Ok(vec![Case {
         name: "c1_alpha_beta_and_transposed_weight",
         node,

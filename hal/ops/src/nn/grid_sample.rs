@@ -89,11 +89,15 @@ impl Sampler {
             return vec![(None, 1.0)];
         }
         let extent = n as f64;
-        let mut x = if self.align { (value + 1.0) / 2.0 * (extent - 1.0) } else { ((value + 1.0) * extent - 1.0) / 2.0 };
+        let mut x =
+            if self.align { (value + 1.0) / 2.0 * (extent - 1.0) } else { ((value + 1.0) * extent - 1.0) / 2.0 };
         if self.mode == Mode::Nearest {
             x = x.round_ties_even();
         }
-        let outside = { let (lo, hi) = self.range(extent); x < lo || x > hi };
+        let outside = {
+            let (lo, hi) = self.range(extent);
+            x < lo || x > hi
+        };
         if outside {
             x = self.pad(x, extent);
         }
@@ -108,9 +112,9 @@ impl Sampler {
         match self.mode {
             Mode::Nearest => vec![(element(x), 1.0)],
             Mode::Linear => vec![(element(base), 1.0 - ratio), (element(base + 1.0), ratio)],
-            Mode::Cubic => (-1..3)
-                .map(|k| (element(base + f64::from(k)), cubic((f64::from(k) - ratio).abs(), -0.75)))
-                .collect(),
+            Mode::Cubic => {
+                (-1..3).map(|k| (element(base + f64::from(k)), cubic((f64::from(k) - ratio).abs(), -0.75))).collect()
+            }
         }
     }
 }

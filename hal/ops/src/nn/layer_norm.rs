@@ -7,13 +7,11 @@
 //! * (C4) The skip forms normalize `input + skip (+ bias)`, which is also their last output.
 
 use super::real::{Real, count, with_real};
+use super::requantize::model;
 use super::softmax::Rows;
-use super::typed::model;
 use crate::elementwise::sample::{case, case_const, f32s, ints};
 use crate::util::{axis, broadcast_strides, strides};
-use crate::{
-    AttrKind, AttrSpec, Case, CaseInput, EvalCx, InferCx, MICROSOFT, Op, OpSpec, QuantRule, dequantize,
-};
+use crate::{AttrKind, AttrSpec, Case, CaseInput, EvalCx, InferCx, MICROSOFT, Op, OpSpec, QuantRule, dequantize};
 use ottava_hal::refmath::layernorm::{LayerNormInt, NormKind, layernorm_gain, layernorm_offset};
 use ottava_hal::refmath::quantize::Target;
 use ottava_hal::{Attr, DataType, Dim, Error, Node, QuantParams, Result, Tensor, TensorType};
@@ -55,11 +53,8 @@ pub static RMS: LayerNorm =
 pub static SIMPLIFIED: LayerNorm =
     LayerNorm { spec: spec("SimplifiedLayerNormalization", "", 1, (2, 2), 2, ATTRS), centred: false, skip: false };
 /// The sum of two inputs, normalized.
-pub static SKIP: LayerNorm = LayerNorm {
-    spec: spec("SkipLayerNormalization", MICROSOFT, 1, (3, 5), 4, SKIP_ATTRS),
-    centred: true,
-    skip: true,
-};
+pub static SKIP: LayerNorm =
+    LayerNorm { spec: spec("SkipLayerNormalization", MICROSOFT, 1, (3, 5), 4, SKIP_ATTRS), centred: true, skip: true };
 /// The sum of two inputs by its root mean square.
 pub static SKIP_RMS: LayerNorm = LayerNorm {
     spec: spec("SkipSimplifiedLayerNormalization", MICROSOFT, 1, (3, 4), 4, SKIP_ATTRS),
@@ -218,8 +213,7 @@ impl Op for LayerNorm {
         let norm = LayerNormInt::new(kind, n, xs, self.epsilon(cx)?, target).map_err(model)?;
         let (gamma_at, beta_at) = self.operands();
         let gamma = per_element::<f32>(cx, gamma_at, row)?.unwrap_or_else(|| vec![1.0; n as usize]);
-        let gains: Vec<i32> =
-            gamma.iter().map(|&g| layernorm_gain(g, scale).map_err(model)).collect::<Result<_>>()?;
+        let gains: Vec<i32> = gamma.iter().map(|&g| layernorm_gain(g, scale).map_err(model)).collect::<Result<_>>()?;
         let beta = if self.centred { per_element::<f32>(cx, beta_at, row)? } else { None };
         let offsets: Option<Vec<i64>> = beta
             .map(|b| b.iter().map(|&v| layernorm_offset(v, scale).map_err(model)).collect::<Result<_>>())
@@ -250,10 +244,7 @@ impl Op for LayerNorm {
             cases.push(Case {
                 name: "c3_integers",
                 node,
-                inputs: vec![
-                    Some(CaseInput::quantized(x, qx)),
-                    Some(CaseInput::plain(gamma).constant()),
-                ],
+                inputs: vec![Some(CaseInput::quantized(x, qx)), Some(CaseInput::plain(gamma).constant())],
                 outputs: vec![(y, Some(qy))],
             });
         }

@@ -16,8 +16,7 @@ use ottava_hal::{DataType, Dim, Error, Node, QuantParams, Result, Tensor, Tensor
 /// Matrix product.
 pub struct MatMul;
 
-static SPEC: OpSpec =
-    OpSpec { name: "MatMul", domain: "", since: 1, inputs: (2, 3), outputs: (1, 1), attrs: &[] };
+static SPEC: OpSpec = OpSpec { name: "MatMul", domain: "", since: 1, inputs: (2, 3), outputs: (1, 1), attrs: &[] };
 
 /// The products of two shapes, and the output's shape.
 pub(crate) fn matrices(a: &[usize], b: &[usize]) -> Result<(super::product::Matrices, Vec<usize>)> {

@@ -56,7 +56,8 @@ impl Op for MaxUnpool {
     fn infer(&self, cx: &InferCx) -> Result<Vec<TensorType>> {
         let x = cx.shape(0)?;
         if let Some(shape) = cx.opt_const_ints(2)? {
-            let dim = |&n: &i64| usize::try_from(n).map(Dim::Known).map_err(|_| Error::invalid("MaxUnpool: negative shape"));
+            let dim =
+                |&n: &i64| usize::try_from(n).map(Dim::Known).map_err(|_| Error::invalid("MaxUnpool: negative shape"));
             return Ok(vec![cx.ty(cx.dtype(0)?, shape.iter().map(dim).collect::<Result<_>>()?)]);
         }
         let rank = x.len().checked_sub(2).ok_or_else(|| Error::invalid("MaxUnpool: input of rank below 2"))?;

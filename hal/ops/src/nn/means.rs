@@ -4,7 +4,7 @@
 //! * (C1) The sum of `x - zx` is requantized with `m = fl32(xs / fl32(ys * n))`; a plain sum has n = 1.
 //! * (C2) The Q31 modes fold `1 / n` into the multiplier.
 
-use super::typed::{model, narrow, wide};
+use super::requantize::{model, narrow, wide};
 use crate::EvalCx;
 use crate::eval::mode_of;
 use ottava_hal::refmath::bounds::max_operand;

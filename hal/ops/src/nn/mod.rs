@@ -12,26 +12,34 @@ pub(crate) mod softmax;
 pub(crate) mod typed;
 pub(crate) mod window;
 
+mod affine_grid;
 mod attention;
 mod attention_scores;
 mod average_pool;
 mod axis_norm;
 mod batch_norm;
+mod bias;
 mod channel_norm;
+mod col2im;
 mod conv_transpose;
 mod fused_matmul;
 mod global_pool;
+mod grid_sample;
 mod layer_norm;
 mod max_pool;
+mod max_unpool;
 mod plain;
 mod pool;
+mod requantize;
 mod resample;
 mod resize;
 mod rotary;
+mod signal_window;
 mod swiglu;
 
 /// One line per operator.
 pub static TABLE: &[&dyn Op] = &[
+    &affine_grid::AffineGrid,
     &attention::Attention,
     &average_pool::AveragePool,
     &average_pool::LpPool,
@@ -41,6 +49,7 @@ pub static TABLE: &[&dyn Op] = &[
     &batch_norm::BatchNormalization,
     &channel_norm::GROUP,
     &channel_norm::INSTANCE,
+    &col2im::Col2Im,
     &conv::Conv,
     &conv_transpose::ConvTranspose,
     &fused_matmul::FusedMatMul,
@@ -48,6 +57,7 @@ pub static TABLE: &[&dyn Op] = &[
     &global_pool::AVERAGE,
     &global_pool::LP,
     &global_pool::MAX,
+    &grid_sample::GridSample,
     &layer_norm::LAYER,
     &layer_norm::RMS,
     &layer_norm::SIMPLIFIED,
@@ -55,10 +65,14 @@ pub static TABLE: &[&dyn Op] = &[
     &layer_norm::SKIP_RMS,
     &matmul::MatMul,
     &max_pool::MaxPool,
+    &max_unpool::MaxUnpool,
     &resize::RESIZE,
     &resize::UPSAMPLE,
     &rotary::MICROSOFT_ROTARY,
     &rotary::ROTARY,
+    &signal_window::WINDOWS[0],
+    &signal_window::WINDOWS[1],
+    &signal_window::WINDOWS[2],
     &softmax::HARDMAX,
     &softmax::LOG_SOFTMAX,
     &softmax::SOFTMAX,

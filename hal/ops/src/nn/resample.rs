@@ -93,9 +93,21 @@ impl AxisResample {
         let half_pixel = (i + 0.5) / self.scale - 0.5;
         match self.transform {
             Transform::HalfPixel => half_pixel,
-            Transform::PytorchHalfPixel => if length == 1.0 { -0.5 } else { half_pixel },
+            Transform::PytorchHalfPixel => {
+                if length == 1.0 {
+                    -0.5
+                } else {
+                    half_pixel
+                }
+            }
             Transform::HalfPixelSymmetric => input / 2.0 * (1.0 - self.output as f64 / length) + half_pixel,
-            Transform::AlignCorners => if length == 1.0 { 0.0 } else { i * (input - 1.0) / (length - 1.0) },
+            Transform::AlignCorners => {
+                if length == 1.0 {
+                    0.0
+                } else {
+                    i * (input - 1.0) / (length - 1.0)
+                }
+            }
             Transform::Asymmetric => i / self.scale,
             Transform::TfCropAndResize { start, end } => {
                 let along = if length == 1.0 { 0.5 } else { i / (length - 1.0) };
@@ -156,7 +168,7 @@ fn normalize(weights: &mut [f64]) {
 }
 
 /// The cubic convolution kernel at distance `d`.
-fn cubic(d: f64, a: f64) -> f64 {
+pub(super) fn cubic(d: f64, a: f64) -> f64 {
     if d <= 1.0 {
         ((a + 2.0) * d - (a + 3.0)) * d * d + 1.0
     } else if d < 2.0 {

@@ -224,7 +224,9 @@ impl Op for Resize {
     fn infer(&self, cx: &InferCx) -> Result<Vec<TensorType>> {
         let x = cx.shape(0)?;
         let given = |i: usize| cx.opt(i).is_some_and(|t| t.ty.shape.elements() != Some(0));
-        let dynamic = (2..4).chain(self.upsample.then_some(1)).any(|i| given(i) && cx.opt(i).is_some_and(|t| t.constant.is_none()));
+        let dynamic = (2..4)
+            .chain(self.upsample.then_some(1))
+            .any(|i| given(i) && cx.opt(i).is_some_and(|t| t.constant.is_none()));
         if dynamic {
             return Err(cx.dynamic("scales or sizes are not constant"));
         }

@@ -30,7 +30,14 @@ pub static ROTARY: Rotary = Rotary {
 
 /// ONNX Runtime's: positions come before the caches, one position counts up.
 pub static MICROSOFT_ROTARY: Rotary = Rotary {
-    spec: OpSpec { name: "RotaryEmbedding", domain: MICROSOFT, since: 1, inputs: (4, 4), outputs: (1, 1), attrs: ATTRS },
+    spec: OpSpec {
+        name: "RotaryEmbedding",
+        domain: MICROSOFT,
+        since: 1,
+        inputs: (4, 4),
+        outputs: (1, 1),
+        attrs: ATTRS,
+    },
     microsoft: true,
 };
 
@@ -62,7 +69,11 @@ impl Heads {
     }
 
     fn start(&self, b: usize, s: usize, h: usize) -> usize {
-        let row = if self.heads_first { (b * self.heads + h) * self.steps + s } else { (b * self.steps + s) * self.heads + h };
+        let row = if self.heads_first {
+            (b * self.heads + h) * self.steps + s
+        } else {
+            (b * self.steps + s) * self.heads + h
+        };
         row * self.size
     }
 }
@@ -80,7 +91,9 @@ impl Rotary {
         };
         let row = |p: i64| {
             let row = usize::try_from(p).ok().filter(|&r| r < n_rows);
-            row.ok_or_else(|| Error::invalid(format!("RotaryEmbedding: position {p} is outside a cache of {n_rows} rows")))
+            row.ok_or_else(|| {
+                Error::invalid(format!("RotaryEmbedding: position {p} is outside a cache of {n_rows} rows"))
+            })
         };
         rows.into_iter().map(row).collect()
     }

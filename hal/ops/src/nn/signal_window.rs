@@ -4,8 +4,8 @@
 //!   f64 and rounded once.
 
 use crate::elementwise::sample::{case_const, f32s, ints};
-use crate::util::{MAX_ELEMENTS, onnx_dtype};
 use crate::nn::real::Real;
+use crate::util::{MAX_ELEMENTS, onnx_dtype};
 use crate::{AttrKind, AttrSpec, Case, EvalCx, InferCx, Op, OpSpec};
 use ottava_hal::{DataType, Dim, Error, Node, Result, Tensor, TensorType};
 

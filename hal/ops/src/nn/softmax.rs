@@ -6,7 +6,7 @@
 //! * (C4) Hardmax is 1 at the first maximum.
 
 use super::real::{Real, with_real};
-use super::typed::model;
+use super::requantize::model;
 use crate::elementwise::sample::{case, f32s, ints, quant_case};
 use crate::{AttrKind, AttrSpec, Case, EvalCx, InferCx, Op, OpSpec, QuantRule, util};
 use ottava_hal::refmath::quantize::Target;

@@ -12,26 +12,17 @@
 //! * (C7) A weight axis that is not the operator's channel axis, blocked weights and per-axis activations have no
 //!   integer form; they are dequantized.
 
+pub(crate) use super::bias::{Bias, BiasIndex};
+use super::bias::{FloatBias, IntBias, add_bias};
 use super::product::{Channels, Kernel};
 use super::real::alloc;
+use super::requantize::{Sums, quantize_reals, requant_of, requantize_sums};
 use crate::eval::mode_of;
 use crate::{EvalCx, dequantize, quant};
 use ottava_hal::refmath::bias::{adopt_bias, bias_s32_real};
 use ottava_hal::refmath::bounds::{ActivationRange, channel_bounds};
-use ottava_hal::refmath::error::RefmathError;
-use ottava_hal::refmath::quantize::quantize_f32;
-use ottava_hal::refmath::requant::{
-    Multiplier, Q31, Requant, RequantMode, check_fp32_multiplier, fp32_multiplier_alpha,
-};
-use ottava_hal::{DataType, Error, QuantParams, Reason, Result, Scheme, Tensor};
-
-/// Accumulators.
-pub(crate) enum Sums {
-    /// Proved to fit 32 bits.
-    Narrow(Vec<i32>),
-    /// 64 bits.
-    Wide(Vec<i64>),
-}
+use ottava_hal::refmath::requant::Requant;
+use ottava_hal::{DataType, Error, QuantParams, Result, Scheme, Tensor};
 
 /// Where a product's result goes and what is added to it.
 pub(crate) struct Typed<'a> {
@@ -239,80 +230,6 @@ impl Arrange {
     }
 }
 
-/// Where the bias of a flat output index lies.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum BiasIndex {
-    /// One value per output channel.
-    PerChannel,
-    /// `row * strides.0 + column * strides.1` of a matrix with this many columns.
-    Matrix {
-        /// Columns of the output.
-        columns: usize,
-        /// Steps per row and per column, 0 where the bias repeats.
-        strides: (usize, usize),
-    },
-}
-
-impl BiasIndex {
-    /// The bias index of flat output index `i`.
-    pub fn of(self, i: usize, channels: Channels) -> usize {
-        match self {
-            Self::PerChannel => channels.of(i),
-            Self::Matrix { columns, strides } => i / columns * strides.0 + i % columns * strides.1,
-        }
-    }
-
-    /// The output channel of bias element `i`.
-    fn channel(self, i: usize, extent: usize) -> usize {
-        match self {
-            Self::PerChannel => i,
-            Self::Matrix { strides: (_, 0), .. } => 0,
-            Self::Matrix { .. } => i % extent.max(1),
-        }
-    }
-}
-
-/// A bias operand.
-pub(crate) struct Bias<'a> {
-    /// Data.
-    pub tensor: &'a Tensor,
-    /// Its quantization; integers without one are at the accumulator's scale.
-    pub params: Option<&'a QuantParams>,
-    /// Where it belongs.
-    pub index: BiasIndex,
-}
-
-struct FloatBias {
-    values: Vec<f32>,
-    index: BiasIndex,
-}
-
-struct IntBias {
-    values: Vec<i32>,
-    index: BiasIndex,
-    channels: Channels,
-}
-
-impl IntBias {
-    /// Least and greatest bias of a channel.
-    fn range(&self, c: usize) -> (i32, i32) {
-        if let BiasIndex::PerChannel = self.index {
-            let b = self.values.get(c).copied().unwrap_or(0);
-            return (b, b);
-        }
-        let fold = |f: fn(i32, i32) -> i32| self.values.iter().copied().reduce(f).unwrap_or(0);
-        (fold(i32::min), fold(i32::max))
-    }
-}
-
-fn add_bias<T: Copy>(out: &mut [T], bias: Option<&IntBias>, add: impl Fn(T, i32) -> T) {
-    if let Some(b) = bias {
-        for (i, acc) in out.iter_mut().enumerate() {
-            *acc = add(*acc, b.values[b.index.of(i, b.channels)]);
-        }
-    }
-}
-
 /// Adds the last input to a float result where the node says so, then applies the float activation (C5).
 pub(crate) fn add_residual(cx: &EvalCx, y: &mut [f32], shape: &[usize]) -> Result<()> {
     if !cx.node.fused.residual {
@@ -335,77 +252,4 @@ pub(crate) fn add_residual(cx: &EvalCx, y: &mut [f32], shape: &[usize]) -> Resul
         }
     }
     Ok(())
-}
-
-/// Quantizes by true division (section 2), per tensor.
-pub(crate) fn quantize_reals(y: &[f32], shape: &[usize], dtype: DataType, params: &QuantParams) -> Result<Tensor> {
-    let (Some((scale, zp)), Some((lo, hi))) = (params.as_per_tensor(), dtype.storage_range()) else {
-        return Err(Error::invalid(format!("{dtype} with {:?} is not a per-tensor storage", params.scheme)));
-    };
-    let ints: Vec<i64> = y.iter().map(|&v| quantize_f32(v, scale, zp, lo, hi).into()).collect();
-    Tensor::from_ints(dtype, shape, &ints)
-}
-
-/// The requantization of one channel, with all its bounds checked.
-pub(crate) fn requant_of(
-    mode: RequantMode,
-    xs: f32,
-    ws: f32,
-    alpha: f32,
-    (ys, zp): (f32, i32),
-    dtype: DataType,
-) -> Result<Requant> {
-    let (lo, hi) =
-        dtype.storage_range().ok_or_else(|| Error::invalid(format!("{dtype} cannot hold quantized values")))?;
-    let multiplier = match mode {
-        RequantMode::Fp32Rne => {
-            let m = fp32_multiplier_alpha(xs, ws, alpha, ys);
-            check_fp32_multiplier(m).map_err(model)?;
-            Multiplier::Fp32(m)
-        }
-        _ => Multiplier::Q31(
-            Q31::from_real(f64::from(xs) * f64::from(ws) * f64::from(alpha) / f64::from(ys), mode).map_err(model)?,
-        ),
-    };
-    Ok(Requant { mode, multiplier, zp, lo, hi })
-}
-
-/// Requantizes every accumulator with the parameters of its channel (one entry: of all channels).
-pub(crate) fn requantize_sums(
-    sums: &Sums,
-    requants: &[Requant],
-    channels: Channels,
-    dtype: DataType,
-    shape: &[usize],
-) -> Result<Tensor> {
-    let of = |i: usize| if requants.len() == 1 { &requants[0] } else { &requants[channels.of(i)] };
-    let ints: Vec<i64> = match sums {
-        Sums::Narrow(v) => {
-            v.iter().enumerate().map(|(i, &acc)| narrow(of(i), acc).map(i64::from)).collect::<Result<_>>()?
-        }
-        Sums::Wide(v) => v.iter().enumerate().map(|(i, &acc)| wide(of(i), acc).map(i64::from)).collect::<Result<_>>()?,
-    };
-    Tensor::from_ints(dtype, shape, &ints)
-}
-
-pub(crate) fn narrow(r: &Requant, acc: i32) -> Result<i32> {
-    if let (RequantMode::Q31Double, Multiplier::Q31(q)) = (r.mode, r.multiplier) {
-        q.check_left_shift(acc.into(), acc.into()).map_err(overflow)?;
-    }
-    Ok(r.apply(acc))
-}
-
-pub(crate) fn wide(r: &Requant, acc: i64) -> Result<i32> {
-    if let Multiplier::Q31(q) = r.multiplier {
-        q.check_i64(acc, acc).map_err(overflow)?;
-    }
-    Ok(r.apply_i64(acc))
-}
-
-pub(crate) fn model(e: RefmathError) -> Error {
-    Error::invalid(e.to_string())
-}
-
-fn overflow(e: RefmathError) -> Error {
-    Error::unsupported(Reason::AccOverflow, e.to_string())
 }

@@ -249,8 +249,12 @@ mod tests {
     #[test]
     fn c2_ceil_never_starts_in_the_trailing_padding() {
         let w = |k, s, p| {
-            let attrs =
-                [("kernel_shape", ints(&[k])), ("strides", ints(&[s])), ("pads", ints(&[p, p])), ("ceil_mode", Attr::Int(1))];
+            let attrs = [
+                ("kernel_shape", ints(&[k])),
+                ("strides", ints(&[s])),
+                ("pads", ints(&[p, p])),
+                ("ceil_mode", Attr::Int(1)),
+            ];
             window(&attrs).unwrap()
         };
         assert_eq!(w(3, 2, 0).axis(0, 4).unwrap().output, 2);

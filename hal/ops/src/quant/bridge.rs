@@ -125,7 +125,10 @@ impl Op for Bridge {
                     name: "c3_entry_of_the_byte",
                     node,
                     inputs: vec![
-                        Some(CaseInput::quantized(ints(DataType::S8, &[3], &[0, -1, 1]), QuantParams::per_tensor(0.1, 0))),
+                        Some(CaseInput::quantized(
+                            ints(DataType::S8, &[3], &[0, -1, 1]),
+                            QuantParams::per_tensor(0.1, 0),
+                        )),
                         Some(table),
                     ],
                     outputs: vec![(ints(DataType::U8, &[3], &[255, 0, 254]), Some(QuantParams::per_tensor(0.1, 0)))],

@@ -138,7 +138,13 @@ impl Op for MatMulInteger {
             ints(DataType::S8, &[2], &[0, 127]),
         ];
         let y = ints(DataType::S32, &[1, 2], &[2_072_640, 0]);
-        vec![case_const("c2_full_scale_and_zero_point_per_column", Node::new("mm", "MatMulInteger", 10), 1, &full, &[y])]
+        vec![case_const(
+            "c2_full_scale_and_zero_point_per_column",
+            Node::new("mm", "MatMulInteger", 10),
+            1,
+            &full,
+            &[y],
+        )]
     }
 }
 
@@ -174,7 +180,8 @@ mod tests {
         let b = Tensor::from_slice(&[n, 1], &vec![127i8; n]).unwrap();
         let node = Node::new("mm", "MatMulInteger", 10);
         let (ta, tb) = (a.ty(), b.ty());
-        let cx = EvalCx { node: &node, inputs: &[Some(&a), Some(&b)], in_types: &[Some(&ta), Some(&tb)], out_types: &[] };
+        let cx =
+            EvalCx { node: &node, inputs: &[Some(&a), Some(&b)], in_types: &[Some(&ta), Some(&tb)], out_types: &[] };
         let e = evaluate(&cx).unwrap_err();
         assert!(matches!(e, Error::Unsupported { reason: Reason::AccOverflow, .. }), "{e}");
     }

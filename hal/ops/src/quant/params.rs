@@ -16,7 +16,10 @@ pub(crate) fn from_tensors(
     let scales = scale.to_f32s()?;
     let zero_points = match zero_point {
         Some(z) if z.dtype() != dtype => {
-            return Err(Error::invalid(format!("the zero point is {}, its tensor {dtype}; they must agree", z.dtype())));
+            return Err(Error::invalid(format!(
+                "the zero point is {}, its tensor {dtype}; they must agree",
+                z.dtype()
+            )));
         }
         Some(z) => zero_points(z, scales.len())?,
         None => vec![0; scales.len()],

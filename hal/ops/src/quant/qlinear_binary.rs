@@ -48,7 +48,8 @@ pub(crate) fn before_round(
     (dtype, pc): (DataType, &QuantParams),
 ) -> Result<Tensor> {
     let affine = |p: &QuantParams| {
-        let (scale, zp) = p.as_per_tensor().ok_or_else(|| Error::invalid("QLinear operators are quantized per tensor"))?;
+        let (scale, zp) =
+            p.as_per_tensor().ok_or_else(|| Error::invalid("QLinear operators are quantized per tensor"))?;
         Ok::<_, Error>(Affine { scale, zp })
     };
     let (pa, pb, out) = (affine(pa)?, affine(pb)?, affine(pc)?);

@@ -1,5 +1,5 @@
-//! com.microsoft operators with scales as inputs that are nothing but typed ONNX operators: the parameters move into the
-//! types and the typed operator computes.
+//! com.microsoft operators with scales as inputs that are nothing but typed ONNX operators: the parameters move into
+//! the types and the typed operator computes.
 //!
 //! * (C1) QLinearSigmoid and QLinearLeakyRelu are 256-entry tables.
 //! * (C2) QLinearAveragePool, QLinearGlobalAveragePool and QLinearReduceMean are integer sums with
@@ -67,14 +67,7 @@ const POOL: &[AttrSpec] = &[
 /// The operators of this file.
 pub static FORMS: [QLinearForm; 8] = [
     form(0, "QLinearSigmoid", "Sigmoid", Layout::Unary, (4, 5), &[]),
-    form(
-        1,
-        "QLinearLeakyRelu",
-        "LeakyRelu",
-        Layout::Unary,
-        (4, 5),
-        &[AttrSpec::optional("alpha", AttrKind::Float)],
-    ),
+    form(1, "QLinearLeakyRelu", "LeakyRelu", Layout::Unary, (4, 5), &[AttrSpec::optional("alpha", AttrKind::Float)]),
     form(2, "QLinearSoftmax", "Softmax", Layout::Unary, (5, 5), &[int("axis"), int("opset")]),
     form(3, "QLinearAveragePool", "AveragePool", Layout::Unary, (4, 5), POOL),
     form(4, "QLinearGlobalAveragePool", "GlobalAveragePool", Layout::Unary, (5, 5), &[int("channels_last")]),

@@ -163,7 +163,6 @@ fn real(v: f32) -> Tensor {
     f32s(&[], &[v])
 }
 
-
 fn conv_cases() -> Vec<Case> {
     let mut node = Node::new("qconv", "QLinearConv", 10);
     node.attrs.set("pads", Attr::Ints(vec![1, 0]));

@@ -242,7 +242,7 @@ fn walk<R: Real + Element>(
         None => util::output(R::TYPE, &[directions, batch, hidden]),
     };
     let (mut h, mut c) = (state(5)?, state(6)?);
-    let mut no_cell = vec![];
+    let mut no_cell = [];
     for direction in 0..directions {
         let weights = weights(cx, form, [data(1)?, data(2)?, data(3)?, data(7)?], direction, extents)?;
         let reverse = direction == 1 || cx.attrs().str("direction", "forward")? == "reverse";

@@ -5,8 +5,8 @@
 //! * (C3) An empty set gives the neutral element: 0, 1, -inf for Max and the logarithms, +inf for Min.
 //! * (C4) LogSumExp subtracts the maximum first.
 //! * (C5) Integers are computed modulo 2^n of their type; Mean truncates, roots and logarithms go through f64.
-//! * (C6) Quantized Mean and Sum are integer sums with `m = fl32(xs / fl32(ys * n))`, n = 1 for Sum; Max and Min work on
-//!   the integers.
+//! * (C6) Quantized Mean and Sum are integer sums with `m = fl32(xs / fl32(ys * n))`, n = 1 for Sum; Max and Min work
+//!   on the integers.
 
 use super::plan::{Plan, infer_dims};
 use crate::elementwise::sample::{case_const, f32s, ints, quant_case};
@@ -37,10 +37,8 @@ pub struct Reduce {
 }
 
 const fn reduce(name: &'static str, kind: Kind) -> Reduce {
-    const ATTRS: &[AttrSpec] = &[
-        AttrSpec::optional("keepdims", AttrKind::Int),
-        AttrSpec::optional("noop_with_empty_axes", AttrKind::Int),
-    ];
+    const ATTRS: &[AttrSpec] =
+        &[AttrSpec::optional("keepdims", AttrKind::Int), AttrSpec::optional("noop_with_empty_axes", AttrKind::Int)];
     Reduce { spec: OpSpec { name, domain: "", since: 1, inputs: (1, 2), outputs: (1, 1), attrs: ATTRS }, kind }
 }
 
@@ -208,8 +206,20 @@ impl Reduce {
             *a = match self.kind {
                 Kind::L1 => a.wrapping_add(if dtype == DataType::U64 { v } else { v.wrapping_abs() }),
                 Kind::SumSquare => a.wrapping_add(v.wrapping_mul(v)),
-                Kind::Max => if key(v) > key(*a) { v } else { *a },
-                Kind::Min => if key(v) < key(*a) { v } else { *a },
+                Kind::Max => {
+                    if key(v) > key(*a) {
+                        v
+                    } else {
+                        *a
+                    }
+                }
+                Kind::Min => {
+                    if key(v) < key(*a) {
+                        v
+                    } else {
+                        *a
+                    }
+                }
                 Kind::Prod => a.wrapping_mul(v),
                 _ => a.wrapping_add(v),
             }

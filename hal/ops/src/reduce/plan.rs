@@ -52,11 +52,8 @@ impl Plan {
         let kept: Vec<usize> = shape.iter().zip(marks).map(|(&d, &m)| if m { 1 } else { d }).collect();
         let steps = strides(&kept).into_iter().zip(marks).map(|(s, &m)| if m { 0 } else { s }).collect();
         let n = shape.iter().zip(marks).filter(|(_, m)| **m).map(|(d, _)| d).product();
-        let output = if keep {
-            kept
-        } else {
-            kept.into_iter().zip(marks).filter(|(_, m)| !**m).map(|(d, _)| d).collect()
-        };
+        let output =
+            if keep { kept } else { kept.into_iter().zip(marks).filter(|(_, m)| !**m).map(|(d, _)| d).collect() };
         Self { shape: shape.to_vec(), steps, output, n }
     }
 

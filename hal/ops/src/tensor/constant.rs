@@ -90,7 +90,7 @@ impl Op for ConstantOfShape {
     fn cases(&self) -> Vec<Case> {
         let mut node = Node::new("fill", "ConstantOfShape", 9);
         let shape = ints(DataType::S64, &[2], &[1, 2]);
-        let zeros = case_const("zeros", node.clone(), 0, &[shape.clone()], &[f32s(&[1, 2], &[0.0; 2])]);
+        let zeros = case_const("zeros", node.clone(), 0, std::slice::from_ref(&shape), &[f32s(&[1, 2], &[0.0; 2])]);
         node.attrs = Attrs::default().with("value", Attr::Tensor(ints(DataType::S32, &[1], &[7])));
         vec![zeros, case_const("value", node, 0, &[shape], &[ints(DataType::S32, &[1, 2], &[7, 7])])]
     }

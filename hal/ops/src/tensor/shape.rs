@@ -39,7 +39,7 @@ impl Op for Shape {
     fn cases(&self) -> Vec<Case> {
         let mut node = Node::new("shape", "Shape", 21);
         let x = f32s(&[1, 3, 2], &[0.0; 6]);
-        let all = case("all", node.clone(), &[x.clone()], &[ints(DataType::S64, &[3], &[1, 3, 2])]);
+        let all = case("all", node.clone(), std::slice::from_ref(&x), &[ints(DataType::S64, &[3], &[1, 3, 2])]);
         node.attrs = Attrs::default().with("start", Attr::Int(-2)).with("end", Attr::Int(9));
         vec![all, case("range", node, &[x], &[ints(DataType::S64, &[2], &[3, 2])])]
     }

@@ -59,8 +59,7 @@ fn collect(args: &Args, cx: &Context) -> Result<Calibration> {
 /// Collects or merges.
 pub fn run(args: &Args, cx: &Context) -> Result<Answer> {
     let start = Instant::now();
-    let calibration =
-        if args.merge.is_empty() { collect(args, cx)? } else { ottava::merge_calibrations(&args.merge)? };
+    let calibration = if args.merge.is_empty() { collect(args, cx)? } else { ottava::merge_calibrations(&args.merge)? };
     let file = calibration.to_bytes();
     write_file(&args.output, &file)?;
     let (tensors, samples) = (calibration.tensors().len(), calibration.samples());

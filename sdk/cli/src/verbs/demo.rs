@@ -1,9 +1,9 @@
 //! `ottava demo`: the whole road on a bundled network and real images of handwritten digits.
 
+use super::Context;
 use super::bench::quantile;
 use super::run::partitions;
 use super::validate::{layer_json, layer_table};
-use super::Context;
 use crate::failure::Result;
 use crate::options::make_folder;
 use crate::text::{bytes, decibel, number};

@@ -101,6 +101,7 @@ pub fn run(args: &Args, cx: &Context) -> Result<Answer> {
     let bar = cx.ui.bar("eval");
     let result = ottava::evaluate(&model, &data, &cx.registry, &options, against.as_ref(), &mut bar.callback())?;
     drop(bar);
+    cx.ui.diagnostics(&result.diagnostics);
     if let Some(path) = &args.outputs {
         ottava::save_npz(path, &result.outputs)?;
     }

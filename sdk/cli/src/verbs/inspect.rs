@@ -18,7 +18,8 @@ pub struct Args {
 
 /// `{name, dtype, shape, scale?, zero_point?}`.
 fn value(name: &str, ty: &TensorType) -> Value {
-    let shape: Vec<Value> = ty.shape.0.iter().map(|d| d.known().map_or_else(|| json!(d.to_string()), |n| json!(n))).collect();
+    let shape: Vec<Value> =
+        ty.shape.0.iter().map(|d| d.known().map_or_else(|| json!(d.to_string()), |n| json!(n))).collect();
     json!({ "name": name, "dtype": ty.dtype.name(), "shape": shape })
 }
 

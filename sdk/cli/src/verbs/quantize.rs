@@ -131,7 +131,8 @@ fn answer(args: &Args, model: &Model, q: &QuantizedModel) -> Answer {
         text.push('\n');
         text.push_str(&table(&["in float", "operator", "reason"], &[], rows));
     }
-    let float: Vec<_> = report.float.iter().map(|n| json!({ "name": n.name, "op": n.op, "reason": n.reason })).collect();
+    let float: Vec<_> =
+        report.float.iter().map(|n| json!({ "name": n.name, "op": n.op, "reason": n.reason })).collect();
     let json = json!({
         "nodes_quantized": report.quantized.len(), "nodes_float": float, "size_bytes": size, "recipe": report.recipe,
     });

@@ -39,7 +39,12 @@ fn inputs(args: &Args, model: &Model) -> Result<Vec<Tensor>> {
         let (name, path) = match text.split_once('=') {
             Some((name, path)) => (name.to_owned(), path),
             None if wanted.len() == 1 => (wanted[0].0.clone(), text.as_str()),
-            None => return Err(Failure::Usage(format!("`{text}`: the model has {} inputs, write NAME=FILE", wanted.len()))),
+            None => {
+                return Err(Failure::Usage(format!(
+                    "`{text}`: the model has {} inputs, write NAME=FILE",
+                    wanted.len()
+                )));
+            }
         };
         let names = wanted.iter().map(|(n, _)| n.as_str());
         if !names.clone().any(|n| n == name) {

@@ -75,8 +75,7 @@ pub fn run(args: &Args, cx: &Context) -> Result<Answer> {
     let model = Model::load(&args.model)?;
     let original = Model::load(&args.original)?;
     let data = Data::load(&args.data, preprocess(args.recipe.as_ref())?.as_ref())?;
-    let options =
-        ValidateOptions { limit: args.limit, affine: args.network.affine, session: args.network.session() };
+    let options = ValidateOptions { limit: args.limit, affine: args.network.affine, session: args.network.session() };
     let bar = cx.ui.bar("validate");
     let v = ottava::validate(&model, &original, &data, &cx.registry, &options, &mut bar.callback())?;
     drop(bar);
@@ -92,8 +91,7 @@ pub fn run(args: &Args, cx: &Context) -> Result<Answer> {
         "output": { "sqnr_db": number(v.output_sqnr_db), "cosine": number(v.output_cosine) },
         "n": v.n, "unpaired": v.unpaired, "recommendations": [],
     });
-    let unequal: Vec<&str> =
-        v.layers.iter().filter(|l| l.bit_equal == Some(false)).map(|l| l.name.as_str()).collect();
+    let unequal: Vec<&str> = v.layers.iter().filter(|l| l.bit_equal == Some(false)).map(|l| l.name.as_str()).collect();
     let failed = unequal.first().map(|first| {
         format!("{} of {} values differ from the reference, the first is `{first}`", unequal.len(), v.layers.len())
     });

@@ -95,14 +95,11 @@ pub fn unary_model(op: &str) -> Vec<u8> {
     let dims = bytes_field(1, &number_field(1, 2));
     let tensor = [number_field(1, 1), bytes_field(2, &dims)].concat();
     let value = |name: &str| [bytes_field(1, name.as_bytes()), bytes_field(2, &bytes_field(1, &tensor))].concat();
-    let node = [bytes_field(1, b"x"), bytes_field(2, b"y"), bytes_field(3, b"n"), bytes_field(4, op.as_bytes())].concat();
-    let graph = [
-        bytes_field(1, &node),
-        bytes_field(2, b"g"),
-        bytes_field(11, &value("x")),
-        bytes_field(12, &value("y")),
-    ]
-    .concat();
+    let node =
+        [bytes_field(1, b"x"), bytes_field(2, b"y"), bytes_field(3, b"n"), bytes_field(4, op.as_bytes())].concat();
+    let graph =
+        [bytes_field(1, &node), bytes_field(2, b"g"), bytes_field(11, &value("x")), bytes_field(12, &value("y"))]
+            .concat();
     [number_field(1, 8), bytes_field(7, &graph), bytes_field(8, &number_field(2, 17))].concat()
 }
 

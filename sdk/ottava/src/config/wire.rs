@@ -54,7 +54,8 @@ pub(super) enum Driver {
     Library {
         path: String,
         #[serde(default)]
-        #[allow(dead_code)] // Read so that a complete entry is accepted by the parser and then refused by name.
+        #[allow(dead_code)]
+        // Read so that a complete entry is accepted by the parser and then refused by name.
         sha256: Option<String>,
         #[serde(default, deserialize_with = "present")]
         #[allow(dead_code)] // As above.

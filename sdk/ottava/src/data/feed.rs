@@ -40,7 +40,8 @@ impl std::str::FromStr for Affine {
     fn from_str(text: &str) -> Result<Self, String> {
         let number = |s: &str| s.trim().parse::<f32>().ok().filter(|v| v.is_finite());
         let pair = text.split_once(',').and_then(|(s, o)| Some((number(s)?, number(o)?)));
-        let (scale, offset) = pair.ok_or_else(|| format!("`{text}` is not `SCALE,OFFSET`, for example `0.0078125,-1`"))?;
+        let (scale, offset) =
+            pair.ok_or_else(|| format!("`{text}` is not `SCALE,OFFSET`, for example `0.0078125,-1`"))?;
         Ok(Self { scale, offset })
     }
 }

@@ -54,9 +54,7 @@ impl Data {
         }
         match path.extension().and_then(|e| e.to_str()) {
             Some("npz") => Ok(Self::from_arrays(path, npz::read_file(path)?)),
-            Some("npy") => {
-                Ok(Self::from_arrays(path, BTreeMap::from([(ANY.to_owned(), load_npy(path)?)])))
-            }
+            Some("npy") => Ok(Self::from_arrays(path, BTreeMap::from([(ANY.to_owned(), load_npy(path)?)]))),
             _ => Err(Error::invalid(codes::DATA_FILE, "unknown kind of data file")
                 .in_file(path)
                 .expected("an `.npz`, an `.npy`, or a folder of images")),

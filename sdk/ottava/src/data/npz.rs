@@ -5,8 +5,8 @@
 
 use super::npy;
 use crate::error::{Error, Result, codes};
-use npyz::zip::{CompressionMethod, DateTime, write::FileOptions};
 use npyz::npz::{NpzArchive, array_name_from_file_name, file_name_from_array_name};
+use npyz::zip::{CompressionMethod, DateTime, write::FileOptions};
 use ottava_hal::Tensor;
 use std::collections::BTreeMap;
 use std::fs::File;

@@ -184,8 +184,7 @@ mod tests {
 
     #[test]
     fn symbols_beyond_axis_0_come_from_the_arrays_and_must_agree() {
-        let inputs =
-            [("a".to_owned(), ty(&[sym("B"), sym("S")])), ("b".to_owned(), ty(&[sym("B"), sym("S")]))];
+        let inputs = [("a".to_owned(), ty(&[sym("B"), sym("S")])), ("b".to_owned(), ty(&[sym("B"), sym("S")]))];
         let feed = Feed::new(&data(&[("a", &[2, 5]), ("b", &[2, 5])]), &inputs, None).unwrap();
         assert_eq!(feed.dims, BTreeMap::from([("S".to_owned(), 5)]));
         assert!(Feed::new(&data(&[("a", &[2, 5]), ("b", &[2, 4])]), &inputs, None).is_err());

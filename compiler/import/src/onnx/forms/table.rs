@@ -24,8 +24,8 @@ const fn ms(op: &'static str, map: Map) -> Row {
 }
 
 /// Operators that are accepted under older operator sets than the one their schema names, with the same meaning:
-/// forms without broadcasting, and what ONNX Runtime writes before the standard had it.
-pub(crate) const EARLIER: &[&str] = &["LayerNormalization", "Max", "Mean", "Min", "Sum"];
+/// forms without broadcasting or with attributes for inputs, and what ONNX Runtime writes before the standard had it.
+pub(crate) const EARLIER: &[&str] = &["LayerNormalization", "Max", "Mean", "Min", "Sum", "Upsample"];
 
 /// The form has not changed.
 fn same(cx: &mut Cx, node: RawNode) -> Result<(), Refusal> {

@@ -1,0 +1,105 @@
+//! Bit equality on real networks: every output of every sample of the quantized set is the same on the reference and on
+//! the CPU device, for every instruction set that this machine has, one and two threads, batch 1 and 7. Float outputs do
+//! not depend on threads or batch either.
+
+use ottava::{Affine, Data, EvaluateOptions, Model, Tensor, evaluate};
+use ottava_e2e::assets::{Network, PROTOCOL, isas, models_or_skip, registry};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// Already quantized files, their data and how it is fed.
+const FILES: &[(&str, &str, (f32, f32))] = &[
+    ("resnet8_cifar10_int8_qdq.onnx", "cifar10_ic01_200.npz", (1.0, -128.0)),
+    ("kws_dscnn_int8_qdq.onnx", "kws01_600.npz", (1.0, 0.0)),
+    ("kws_dscnn_ort_u8s8_pc_qdq.onnx", "kws01_600.npz", (0.58470291, -48.53034153)),
+    ("kws_dscnn_ort_u8s8_pc_qoperator.onnx", "kws01_600.npz", (0.58470291, -48.53034153)),
+    ("mobilenet_v1_025_128_uint8_qdq.onnx", "imagenet_128_eval_100.npz", (1.0, 0.0)),
+];
+
+/// One way to run a network.
+#[derive(Clone, Default)]
+struct Way {
+    device: &'static str,
+    isa: Option<String>,
+    threads: usize,
+    batch: usize,
+}
+
+impl Way {
+    fn label(&self) -> String {
+        let isa = self.isa.as_deref().unwrap_or("-");
+        format!("{} isa {isa}, {} threads, batch {}", self.device, self.threads, self.batch)
+    }
+
+    fn run(&self, model: &Model, data: &Data, affine: Affine) -> BTreeMap<String, Tensor> {
+        let mut options = EvaluateOptions { affine: Some(affine), keep_outputs: true, ..Default::default() };
+        options.session.device = Some(self.device.into());
+        options.session.batch = self.batch;
+        if self.device == "cpu" {
+            options.session.devices.isa.clone_from(&self.isa);
+            options.session.devices.threads = Some(self.threads);
+        }
+        evaluate(model, data, &registry(), &options, None, &mut |_, _| {}).expect("runs").outputs
+    }
+}
+
+/// Every way that the model allows, the reference (or, for float networks, the plainest CPU path) first.
+fn ways(model: &Model) -> Vec<Way> {
+    let batches: &[usize] = if model.fixed_batch().is_some() { &[1] } else { &[1, 7] };
+    let mut ways = vec![Way { device: "reference", threads: 1, batch: 1, ..Way::default() }];
+    for isa in isas() {
+        for threads in [1, 2] {
+            for &batch in batches {
+                ways.push(Way { device: "cpu", isa: Some(isa.clone()), threads, batch });
+            }
+        }
+    }
+    ways
+}
+
+fn assert_equal_everywhere(name: &str, model: &Model, data: &Data, affine: Affine) {
+    let ways = ways(model);
+    let expected = ways[0].run(model, data, affine);
+    assert!(!expected.is_empty(), "{name} has outputs");
+    for way in &ways[1..] {
+        let found = way.run(model, data, affine);
+        for (output, tensor) in &expected {
+            assert!(found[output].bytes() == tensor.bytes(), "{name}: `{output}` differs on {}", way.label());
+        }
+    }
+    let values: usize = expected.values().map(Tensor::elements).sum();
+    println!("{name}: {values} values equal on {} ways, instruction sets {}", ways.len(), isas().join(" "));
+}
+
+fn check_file(models: &Path, file: &str, data: &str, affine: (f32, f32)) {
+    let model = Model::load(models.join(file)).expect(file);
+    let data = Data::load(models.join("data").join(data), None).expect(data);
+    assert_equal_everywhere(file, &model, &data, Affine { scale: affine.0, offset: affine.1 });
+}
+
+#[test]
+fn quantized_files_of_others_are_bit_equal_everywhere() {
+    let Some(models) = models_or_skip("quantized_files_of_others_are_bit_equal_everywhere") else { return };
+    for (file, data, affine) in FILES {
+        check_file(&models, file, data, *affine);
+    }
+}
+
+#[test]
+fn our_quantized_networks_are_bit_equal_everywhere() {
+    let Some(models) = models_or_skip("our_quantized_networks_are_bit_equal_everywhere") else { return };
+    for network in PROTOCOL {
+        let loaded = network.load(&models);
+        let quantized = loaded.quantized(&registry());
+        assert_equal_everywhere(network.name, &quantized.model, &loaded.evaluation, loaded.affine);
+    }
+}
+
+#[test]
+fn float_outputs_do_not_depend_on_threads_batch_or_instruction_set() {
+    let Some(models) = models_or_skip("float_outputs_do_not_depend_on_threads_batch_or_instruction_set") else { return };
+    for name in ["kws", "ad01", "resnet8"] {
+        let loaded = Network::named(name).load(&models);
+        assert_equal_everywhere(&format!("{name} float"), &loaded.model, &loaded.evaluation, loaded.affine);
+    }
+}
