@@ -136,6 +136,9 @@ fn eval_move(cx: &EvalCx) -> Result<Vec<Tensor>> {
         let same_storage = cx.opt(0).is_some_and(|x| Some(x.dtype()) == cx.out_dtype(0));
         return if same_storage { op.eval(cx) } else { eval_float(cx) };
     };
+    if cx.out_types.iter().any(|t| t.quant.as_deref() != Some(to) || t.dtype != dtype) {
+        return eval_float(cx);
+    }
     let mut moved: Vec<Option<Cow<Tensor>>> = Vec::with_capacity(cx.inputs.len());
     for (i, input) in cx.inputs.iter().enumerate() {
         moved.push(match (input, cx.in_quant(i)) {

@@ -10,7 +10,7 @@ use crate::registry::{REFERENCE, Registry};
 use crate::session::{Session, SessionOptions};
 use ottava_graph::{Graph, ValueId};
 use ottava_hal::{Tensor, TensorType};
-use ottava_validate::{Layer, LayerAccumulator, Pair, pairs, real_values};
+use ottava_validate::{Layer, LayerAccumulator, Pair, aliases, pairs, real_values};
 use std::collections::BTreeMap;
 
 /// How to compare.
@@ -117,7 +117,7 @@ fn prepare(
     };
     let tested = probe::lowered(quantized, &bound(quantized, &feeds[0])?, registry)?;
     let original = probe::canonical(float, &bound(float, &feeds[1])?, registry)?.0;
-    let found = pairs(&tested, &original);
+    let found = pairs(&tested, &original, &aliases(&quantized.graph));
     if found.is_empty() {
         return Err(Error::invalid(codes::MODEL_NAME, "the two models have no inner value of the same name")
             .in_file(&quantized.origin)

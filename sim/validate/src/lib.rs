@@ -3,7 +3,7 @@
 //! First form: layer-by-layer error and saturation. The crate compares *captured tensors*; how they were captured (by
 //! observing an interpreter, or from a device whose program hands out every value) is the caller's affair.
 //!
-//! 1. [`pairs`] finds what can be compared: values that have the same name in both graphs;
+//! 1. [`pairs`] finds what can be compared: values that stand for the same float value in both graphs;
 //! 2. [`LayerAccumulator`] takes one pair of tensors after the other and sums up;
 //! 3. [`Layer`] is the result: signal-to-noise ratio, cosine, largest error, saturation, bit equality.
 //!
@@ -15,7 +15,7 @@ mod pairs;
 mod sums;
 
 pub use layer::{Layer, LayerAccumulator, real_values};
-pub use pairs::{Pair, pairs};
+pub use pairs::{Pair, aliases, pairs};
 pub use sums::Sums;
 
 /// Why tensors cannot be compared.

@@ -1,11 +1,19 @@
-//! Which values of two graphs can be compared: those of one name.
+//! Which values of two graphs can be compared: those that stand for the same float value.
+//!
+//! A quantized value stands for the value that was quantized: in a file with QuantizeLinear nodes, the output of such a
+//! node stands for its input, and what DequantizeLinear gives back stands for the same. [`aliases`] reads that from the
+//! file's graph, so it works for files of any writer.
 
 use ottava_graph::{Graph, ValueId};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What the compiler appends to a value's name where it moves the quantization of a value.
+const MOVED: &str = "_quantized";
 
 /// A value that both graphs compute.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pair {
-    /// Name of the value.
+    /// Name of the value in the float network.
     pub name: String,
     /// Operator that computes it in the network under test, with what is fused into it.
     pub op: String,
@@ -15,23 +23,43 @@ pub struct Pair {
     pub reference: ValueId,
 }
 
-/// Computed values of `tested` that `reference` computes too, in execution order. Constants are left out: their error is
-/// part of the result of the node that reads them.
-pub fn pairs(tested: &Graph, reference: &Graph) -> Vec<Pair> {
-    let mut found = Vec::new();
+/// For values of a graph as imported, the name of the float value that they stand for.
+pub fn aliases(imported: &Graph) -> BTreeMap<String, String> {
+    let mut found: BTreeMap<String, String> = BTreeMap::new();
+    for node in imported.nodes.iter().filter(|n| matches!(n.op.as_str(), "QuantizeLinear" | "DequantizeLinear")) {
+        if let (Some(from), Some(to)) = (node.input(0), node.outputs.first()) {
+            let from = imported.name_of(from);
+            // Nodes are in topological order, so the source has its own entry already, if it has one.
+            let stands_for = found.get(from).cloned().unwrap_or_else(|| from.to_owned());
+            found.insert(imported.name_of(*to).to_owned(), stands_for);
+        }
+    }
+    found
+}
+
+/// Computed values of `tested` that `reference` computes too, in execution order, each float value once. Constants are
+/// left out: their error is part of the result of the node that reads them.
+pub fn pairs(tested: &Graph, reference: &Graph, aliases: &BTreeMap<String, String>) -> Vec<Pair> {
+    let (mut found, mut seen) = (Vec::new(), BTreeSet::new());
     for node in &tested.nodes {
         for &id in &node.outputs {
             let value = tested.value(id);
-            let twin = reference.find_value(&value.name).filter(|twin| {
+            let twin = twin(&value.name, reference, aliases).filter(|twin| {
                 let (a, b) = (&value.ty, reference.ty(*twin));
                 reference.constant(*twin).is_none() && b.dtype.is_float() && (a.quant.is_some() || a.dtype.is_float())
             });
-            if let Some(twin) = twin {
-                found.push(Pair { name: value.name.clone(), op: described(node), tested: id, reference: twin });
+            if let Some(twin) = twin.filter(|twin| seen.insert(*twin)) {
+                let name = reference.name_of(twin).to_owned();
+                found.push(Pair { name, op: described(node), tested: id, reference: twin });
             }
         }
     }
     found
+}
+
+fn twin(name: &str, reference: &Graph, aliases: &BTreeMap<String, String>) -> Option<ValueId> {
+    let direct = |n: &str| reference.find_value(aliases.get(n).map_or(n, String::as_str));
+    direct(name).or_else(|| direct(name.strip_suffix(MOVED)?))
 }
 
 /// `Conv`, or `Conv+add+relu` where more is done in one step.
@@ -72,8 +100,28 @@ mod tests {
 
     #[test]
     fn values_of_one_name_are_paired_in_order() {
-        let found = pairs(&graph(true), &graph(false));
+        let found = pairs(&graph(true), &graph(false), &BTreeMap::new());
         assert_eq!(found.len(), 1);
         assert_eq!((found[0].name.as_str(), found[0].op.as_str()), ("y", "Add+add"));
+    }
+
+    #[test]
+    fn a_quantized_value_stands_for_what_was_quantized() {
+        let plain = TensorType::fixed(DataType::F32, &[2]);
+        let mut g = Graph::new("qdq");
+        let x = g.add_input("x", plain.clone());
+        let scale = g.add_const("scale", Tensor::scalar(1.0f32));
+        let q = g.add_value("anything", TensorType::fixed(DataType::U8, &[2]));
+        let dq = g.add_value("else", plain);
+        for (op, input, output) in [("QuantizeLinear", x, q), ("DequantizeLinear", q, dq)] {
+            let mut node = Node::new(op, op, 13);
+            node.inputs = vec![Some(input), Some(scale)];
+            node.outputs = vec![output];
+            g.nodes.push(node);
+        }
+        let found = aliases(&g);
+        assert_eq!((found["anything"].as_str(), found["else"].as_str()), ("x", "x"));
+        let by_alias = BTreeMap::from([("y_q".to_owned(), "y_f".to_owned())]);
+        assert_eq!(pairs(&graph(true), &graph(false), &by_alias).len(), 2);
     }
 }

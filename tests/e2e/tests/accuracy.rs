@@ -1,7 +1,7 @@
 //! The accuracy protocol on real networks: float counts as other runtimes have them, and quantization with defaults at
 //! least as good as the best of another tool evaluated exactly.
 
-use ottava::{Evaluation, EvaluateOptions, Metric, Model, Tensor, evaluate};
+use ottava::{EvaluateOptions, Evaluation, Metric, Model, Tensor, evaluate};
 use ottava_e2e::assets::{Loaded, Network, PROTOCOL, models_or_skip, registry};
 
 /// What must be reached. Counts are samples; `agree` and `sqnr_db` are those of the other tool's best, exact.
@@ -88,7 +88,17 @@ fn auc(loaded: &Loaded, evaluation: &Evaluation) -> f64 {
     }
     let scores: Vec<f64> = sums.iter().map(|(sum, n)| sum / *n as f64).collect();
     let of = |label: i64| scores.iter().zip(&labels).filter(move |(_, l)| **l == label).map(|(s, _)| *s);
-    let pairs = of(1).flat_map(|a| of(0).map(move |b| if a > b { 1.0 } else if a == b { 0.5 } else { 0.0 }));
+    let pairs = of(1).flat_map(|a| {
+        of(0).map(move |b| {
+            if a > b {
+                1.0
+            } else if a == b {
+                0.5
+            } else {
+                0.0
+            }
+        })
+    });
     let (sum, n) = pairs.fold((0.0, 0usize), |(sum, n), v| (sum + v, n + 1));
     sum / n as f64
 }
@@ -101,7 +111,8 @@ fn exact_kernels_keep_what_saturating_ones_lose() {
     for (file, tolerance) in [("kws_dscnn_ort_u8s8_pc_qdq.onnx", 1), ("kws_dscnn_ort_u8s8_pc_qoperator.onnx", 2)] {
         let model = Model::load(models.join(file)).expect(file);
         for device in ["cpu", "reference"] {
-            let mut options = EvaluateOptions { metric: Some(Metric::Top1), affine: Some(affine), ..Default::default() };
+            let mut options =
+                EvaluateOptions { metric: Some(Metric::Top1), affine: Some(affine), ..Default::default() };
             options.session.device = Some(device.into());
             let result = evaluate(&model, &data, &registry(), &options, None, &mut |_, _| {}).expect(file);
             println!("{file} on {device}: {} of {}", result.hits, result.n);

@@ -97,7 +97,9 @@ fn our_quantized_networks_are_bit_equal_everywhere() {
 
 #[test]
 fn float_outputs_do_not_depend_on_threads_batch_or_instruction_set() {
-    let Some(models) = models_or_skip("float_outputs_do_not_depend_on_threads_batch_or_instruction_set") else { return };
+    let Some(models) = models_or_skip("float_outputs_do_not_depend_on_threads_batch_or_instruction_set") else {
+        return;
+    };
     for name in ["kws", "ad01", "resnet8"] {
         let loaded = Network::named(name).load(&models);
         assert_equal_everywhere(&format!("{name} float"), &loaded.model, &loaded.evaluation, loaded.affine);

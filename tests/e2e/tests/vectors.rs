@@ -53,7 +53,8 @@ fn print_counts(outcomes: &BTreeMap<String, Outcome>) {
 
 fn check_quantization_tier(outcomes: &BTreeMap<String, Outcome>, manifest: &BTreeMap<String, Entry>) {
     let tier = manifest.iter().filter(|(_, e)| e.tier == "Q" && !e.exotic);
-    let missing: Vec<_> = tier.filter(|(name, _)| outcomes.get(*name) != Some(&Outcome::Pass)).map(|(n, _)| n).collect();
+    let missing: Vec<_> =
+        tier.filter(|(name, _)| outcomes.get(*name) != Some(&Outcome::Pass)).map(|(n, _)| n).collect();
     assert!(missing.is_empty(), "quantization cases that do not pass: {missing:#?}");
 }
 

@@ -16,6 +16,8 @@ struct Form {
     op: &'static str,
     /// Float operator and its version.
     float: (&'static str, u32),
+    /// Position of an input that is not quantized and comes first.
+    plain: Option<usize>,
     /// Positions of quantized tensors, each followed by scale and zero point.
     tensors: &'static [usize],
     /// Position of the output's scale, followed by its zero point.
@@ -33,7 +35,7 @@ const fn form(
     tensors: &'static [usize],
     out: usize,
 ) -> Form {
-    Form { domain, op, float, tensors, out, bias: None, zp_before_round: false }
+    Form { domain, op, float, tensors, out, plain: None, bias: None, zp_before_round: false }
 }
 
 static FORMS: &[Form] = &[
@@ -44,6 +46,8 @@ static FORMS: &[Form] = &[
     Form { zp_before_round: true, ..form(MICROSOFT, "QLinearMul", ("Mul", 14), &[0, 3], 6) },
     form(MICROSOFT, "QLinearAveragePool", ("AveragePool", 22), &[0], 3),
     form(MICROSOFT, "QLinearGlobalAveragePool", ("GlobalAveragePool", 22), &[0], 3),
+    form(MICROSOFT, "QLinearReduceMean", ("ReduceMean", 18), &[0], 3),
+    Form { plain: Some(0), ..form(MICROSOFT, "QLinearWhere", ("Where", 16), &[1, 4], 7) },
     form(MICROSOFT, "QLinearSigmoid", ("Sigmoid", 13), &[0], 3),
     form(MICROSOFT, "QLinearLeakyRelu", ("LeakyRelu", 16), &[0], 3),
     form(MICROSOFT, "QLinearSoftmax", ("Softmax", 13), &[0], 3),
@@ -71,11 +75,18 @@ fn expand(graph: &Graph, index: usize, form: &Form) -> Result<Option<Patch>> {
     float.attrs = node.attrs.clone();
     ["channels_last", "opset"].iter().for_each(|own| drop(float.attrs.0.remove(*own)));
     float.fused.zp_before_round = form.zp_before_round;
+    float.inputs.extend(form.plain.map(|i| node.input(i)));
     for t in form.tensors {
         let axis = weight_axis(form.float.0, *t, node)?;
         let Some(x) = node.input(*t) else { return Ok(None) };
         let real = dequantize(graph, &mut patch, node, x, (node.input(t + 1), node.input(t + 2)), axis);
         float.inputs.push(Some(real));
+    }
+    if let Some(axes) = node.attrs.ints_opt("axes")? {
+        float.attrs.0.remove("axes");
+        let data = ottava_hal::Tensor::from_slice(&[axes.len()], axes)?;
+        let name = fresh(graph, &patch, &format!("{}_axes", node.name));
+        float.inputs.push(Some(super::rules::patch_const(&mut patch, name, data)));
     }
     if let Some(bias) = form.bias.and_then(|i| node.input(i)) {
         let Some(real) = bias_node(graph, &mut patch, node, bias, form)? else { return Ok(None) };

@@ -68,8 +68,10 @@ fn ottava_node(from: &Node, op: &str) -> Node {
 
 /// The division type of QuantizeLinear is that of its scale, and `precision` may change it; the typed form divides in f32.
 fn quantizes_f32(graph: &Graph, node: &Node) -> bool {
+    // 0 is the scale's type, 1 is f32.
+    let in_f32 = node.attrs.int("precision", 0).is_ok_and(|p| p == 0 || p == 1);
     let f32_input = |i: usize| node.input(i).is_some_and(|id| graph.ty(id).dtype == DataType::F32);
-    is(node, "QuantizeLinear") && f32_input(0) && f32_input(1) && node.attrs.int("precision", 0).is_ok_and(|p| p == 0)
+    is(node, "QuantizeLinear") && f32_input(0) && f32_input(1) && in_f32
 }
 
 fn dequantizes_to_f32(graph: &Graph, node: &Node) -> bool {

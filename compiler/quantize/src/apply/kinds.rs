@@ -1,6 +1,6 @@
 //! What each operator is to the quantizer.
 //!
-//! Movers and table functions follow from the operator's own [`QuantRule`]; only operators whose integer form needs more
+//! Simple movers and table functions follow from the operator's own [`QuantRule`]; operators whose integer form needs more
 //! than that are named here.
 
 use ottava_graph::Graph;
@@ -43,7 +43,7 @@ pub(crate) fn kind_of(graph: &Graph, node: &Node) -> Kind {
         "Relu" => Kind::Clamp,
         "Clip" => clip(graph, node),
         "Softmax" => Kind::Softmax,
-        "Identity" => Kind::Move,
+        "Identity" | "Concat" | "Max" | "Min" | "Pad" | "Resize" => Kind::Move,
         _ => by_rule(node),
     }
 }
@@ -51,8 +51,10 @@ pub(crate) fn kind_of(graph: &Graph, node: &Node) -> Kind {
 fn by_rule(node: &Node) -> Kind {
     let rule = lookup(&node.domain, &node.op).map(|op| op.quant_rule(node));
     match rule {
-        // A mask's filler would take the whole range; a second output holds indices.
-        Ok(QuantRule::Move) if node.op != "Where" && (node.outputs.len() == 1 || node.op == "Split") => Kind::Move,
+        // A second output holds indices; what a scatter writes has a range of its own.
+        Ok(QuantRule::Move) if node.op == "Split" || (node.outputs.len() == 1 && !node.op.starts_with("Scatter")) => {
+            Kind::Move
+        }
         Ok(QuantRule::Unary) => Kind::Unary,
         _ => Kind::Float(format!("{} has no integer form that keeps its accuracy", node.op)),
     }

@@ -42,10 +42,6 @@ impl Net {
         self.constant(name, shape, &values)
     }
 
-    pub(crate) fn ints(&mut self, name: &str, values: &[i64]) -> ValueId {
-        self.graph.add_const(name, Tensor::from_slice(&[values.len()], values).unwrap())
-    }
-
     /// A node named after its output.
     pub(crate) fn node(&mut self, op: &str, out: &str, inputs: &[ValueId], attrs: &[(&str, Attr)]) -> ValueId {
         let y = self.graph.add_value(out, TensorType::new(DataType::F32, Shape(vec![Dim::Known(1)])));

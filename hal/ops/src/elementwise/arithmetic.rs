@@ -2,10 +2,12 @@
 //!
 //! * (C1) floats: one IEEE operation. (C2) integers wrap; Div truncates, and a divisor of 0 is an error.
 //! * (C3) quantized: dequantize both, one f32 operation, quantize (numerics.md section 4).
+//! * (C4) with `zp_before_round` Add and Mul add the zero point before rounding, as com.microsoft QLinearAdd and QLinearMul do.
 
 use super::binary::{Binary, BinaryFn, spec2};
 use super::number::Compute;
 use super::sample::{case, f32s, ints, quant_case};
+use crate::quant::qlinear_binary;
 use crate::{Case, OpSpec};
 use ottava_hal::{DataType, Node};
 
@@ -33,6 +35,7 @@ pub struct PRelu;
 
 impl BinaryFn for Add {
     const SPEC: &'static OpSpec = &spec2("Add", 7);
+    const BEFORE_ROUND: Option<qlinear_binary::Binary> = Some(qlinear_binary::Binary::Add);
 
     fn apply<C: Compute>(a: C, b: C) -> C {
         a.add(b)
@@ -52,8 +55,24 @@ impl BinaryFn for Add {
             case("c1_broadcast", node("Add"), &[x, f32s(&[2], &[10.0, 20.0])], &[f32s(&[2, 2], &[11., 21., 12., 22.])]),
             case("c2_wraps", node("Add"), &[u8s(&[200, 1]), u8s(&[100, 1])], &[u8s(&[44, 2])]),
             quantized,
+            zp_before_round(),
         ]
     }
+}
+
+/// Worked example 1 of numerics.md section 3, third row: half the accumulator, zero point 1 added before rounding.
+fn zp_before_round() -> Case {
+    let mut node = Node::new("add", "Add", 14);
+    node.fused.zp_before_round = true;
+    let s8 = |v: &[i64]| ints(DataType::S8, &[17], v);
+    let acc: Vec<i64> = (-8..=8).collect();
+    let expected = [-3, -2, -2, -2, -1, 0, 0, 0, 1, 2, 2, 2, 3, 4, 4, 4, 5];
+    quant_case(
+        "c4_zero_point_before_rounding",
+        node,
+        &[(s8(&acc), 0.5, 0), (s8(&[0; 17]), 1.0, 0)],
+        (s8(&expected), 1.0, 1),
+    )
 }
 
 impl BinaryFn for Sub {
@@ -73,6 +92,7 @@ impl BinaryFn for Sub {
 
 impl BinaryFn for Mul {
     const SPEC: &'static OpSpec = &spec2("Mul", 7);
+    const BEFORE_ROUND: Option<qlinear_binary::Binary> = Some(qlinear_binary::Binary::Mul);
 
     fn apply<C: Compute>(a: C, b: C) -> C {
         a.mul(b)

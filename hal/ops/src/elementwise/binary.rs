@@ -3,15 +3,18 @@
 use super::broadcast::Broadcast;
 use super::number::{Number, with_number};
 use crate::elementwise::number::Compute;
-use crate::{Case, EvalCx, InferCx, Op, OpSpec, util};
-use ottava_hal::{DataType, Error, Result, Tensor, TensorType};
+use crate::quant::qlinear_binary;
+use crate::{Case, EvalCx, InferCx, Op, OpSpec, QuantRule, util};
+use ottava_hal::{DataType, Error, Node, Reason, Result, Tensor, TensorType};
 
 /// A function of two numbers of one type, written once for every computing type.
-pub trait BinaryFn: Sync {
+pub(crate) trait BinaryFn: Sync {
     /// Schema.
     const SPEC: &'static OpSpec;
     /// Whether an integer second operand of 0 is an error.
     const DIVIDES: bool = false;
+    /// The form with the zero point added before rounding, for operators that have one.
+    const BEFORE_ROUND: Option<qlinear_binary::Binary> = None;
 
     /// The function.
     fn apply<C: Compute>(a: C, b: C) -> C;
@@ -51,6 +54,20 @@ impl<F: BinaryFn> Op for Binary<F> {
             plan.map(x, y, out.as_slice_mut::<T>()?, |x, y| T::narrow(F::apply(x.widen(), y.widen())));
             Ok(vec![out])
         })
+    }
+
+    fn quant_rule(&self, node: &Node) -> QuantRule {
+        if node.fused.zp_before_round { QuantRule::Own } else { QuantRule::Float }
+    }
+
+    fn eval_quant(&self, cx: &EvalCx) -> Result<Option<Vec<Tensor>>> {
+        let params = (cx.in_quant(0), cx.in_quant(1), cx.out_quant(0), cx.out_dtype(0));
+        let (Some(form), (Some(qa), Some(qb), Some(qy), Some(dtype))) = (F::BEFORE_ROUND, params) else {
+            let what = format!("{}: the zero point cannot be added before rounding", F::SPEC.name);
+            return Err(Error::unsupported(Reason::QuantScheme, what));
+        };
+        let y = qlinear_binary::before_round(form, (cx.input(0)?, qa), (cx.input(1)?, qb), (dtype, qy))?;
+        Ok(Some(vec![y]))
     }
 
     fn cases(&self) -> Vec<Case> {

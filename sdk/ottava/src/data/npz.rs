@@ -5,13 +5,12 @@
 
 use super::npy;
 use crate::error::{Error, Result, codes};
-use npyz::npz::{NpzArchive, array_name_from_file_name, file_name_from_array_name};
-use npyz::zip::{CompressionMethod, DateTime, write::FileOptions};
 use ottava_hal::Tensor;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufReader, Cursor, Read, Seek, Write};
 use std::path::Path;
+use zip::{CompressionMethod, DateTime, ZipArchive, ZipWriter, write::SimpleFileOptions};
 
 /// The largest factor by which deflate can expand.
 const MAX_EXPANSION: u64 = 1032;
@@ -29,11 +28,11 @@ pub(crate) fn read(source: impl Read + Seek) -> Result<BTreeMap<String, Tensor>>
         Error::invalid(codes::DATA_FILE, format!("not a readable `.npz` archive: {e}"))
             .help("write it again with `numpy.savez`")
     };
-    let mut archive = NpzArchive::new(source).map_err(|e| damaged(&e))?;
+    let mut archive = ZipArchive::new(source).map_err(|e| damaged(&e))?;
     let mut arrays = BTreeMap::new();
-    for i in 0..archive.zip_archive().len() {
-        let entry = archive.zip_archive().by_index(i).map_err(|e| damaged(&e))?;
-        let Some(name) = array_name_from_file_name(entry.name()).map(str::to_owned) else { continue };
+    for i in 0..archive.len() {
+        let entry = archive.by_index(i).map_err(|e| damaged(&e))?;
+        let Some(name) = entry.name().strip_suffix(".npy").map(str::to_owned) else { continue };
         let available = entry.size().min(entry.compressed_size().saturating_mul(MAX_EXPANSION));
         let array = npy::read(entry, available).map_err(|e| e.at(format!("array `{name}`")))?;
         arrays.insert(name, array);
@@ -48,17 +47,16 @@ pub(crate) fn write_file(path: &Path, arrays: &BTreeMap<String, Tensor>) -> Resu
 }
 
 fn to_bytes(arrays: &BTreeMap<String, Tensor>, writing: &dyn Fn(std::io::Error) -> Error) -> Result<Vec<u8>> {
-    let mut out = npyz::npz::NpzWriter::new(Cursor::new(Vec::new()));
+    let mut out = ZipWriter::new(Cursor::new(Vec::new()));
     for (name, tensor) in arrays {
-        let zip = out.zip_writer();
-        let options = FileOptions::default()
+        let options = SimpleFileOptions::default()
             .compression_method(CompressionMethod::Stored)
             .last_modified_time(DateTime::default())
             .large_file(tensor.bytes().len() > u32::MAX as usize / 2);
-        zip.start_file(file_name_from_array_name(name), options).map_err(|e| writing(e.into()))?;
-        zip.write_all(&npy::to_bytes(tensor)?).map_err(writing)?;
+        out.start_file(format!("{name}.npy"), options).map_err(|e| writing(e.into()))?;
+        out.write_all(&npy::to_bytes(tensor)?).map_err(writing)?;
     }
-    Ok(out.zip_writer().finish().map_err(|e| writing(e.into()))?.into_inner())
+    Ok(out.finish().map_err(|e| writing(e.into()))?.into_inner())
 }
 
 #[cfg(test)]

@@ -90,20 +90,21 @@ pub(super) fn skip_layer_normalization(cx: &mut Cx, node: RawNode) -> Result<(),
     chain.last("LayerNormalization", inputs, &[("axis", Attr::Int(-1)), ("epsilon", Attr::Float(epsilon))])
 }
 
-/// FusedMatMul: MatMul with a factor. Transposed operands need a known rank; only constant matrices have one here.
+/// FusedMatMul: MatMul with a factor. Transposed operands need a known rank, which only constants have here; other
+/// transposed nodes stay as they are.
 pub(super) fn fused_matmul(cx: &mut Cx, node: RawNode) -> Result<(), Refusal> {
     if node.attrs.int("transBatchA", 0)? != 0 || node.attrs.int("transBatchB", 0)? != 0 {
         return Refusal::unsupported("transBatchA and transBatchB are not supported");
     }
     let alpha = node.attrs.float("alpha", 1.0)?;
     let transposed = [node.attrs.int("transA", 0)? != 0, node.attrs.int("transB", 0)? != 0];
+    let is_matrix = |i| cx.input_constant(&node, i).is_some_and(|data| data.shape().len() == 2);
+    if (0..2).any(|i| transposed[i] && !is_matrix(i)) {
+        return cx.emit(node, BASE_OPSET);
+    }
     let mut chain = Chain { cx, node };
     let mut operands = [chain.input(0), chain.input(1)];
     for (i, operand) in operands.iter_mut().enumerate().filter(|(i, _)| transposed[*i]) {
-        let rank = chain.cx.input_constant(&chain.node, i).map(|data| data.shape().len());
-        if rank != Some(2) {
-            return Refusal::unsupported(format!("operand {i} is transposed and not a constant matrix"));
-        }
         *operand = chain.step(&format!("transpose{i}"), "Transpose", vec![operand.take()])?;
     }
     if alpha == 1.0 {
@@ -192,7 +193,7 @@ mod tests {
     fn fused_matmul_needs_constant_matrices_to_transpose() {
         let node = || Sample::new("com.microsoft::FusedMatMul", 1).inputs("a b").outputs("y");
         node().gives(&["MatMul@13 a b -> y"]);
-        node().attr("transB", Attr::Int(1)).refused_for("operand 1 is transposed");
+        node().attr("transB", Attr::Int(1)).gives(&["com.microsoft::FusedMatMul@1 a b -> y transB=1"]);
         let b = Tensor::from_slice(&[1, 2], &[1.0f32, 2.0]).expect("a matrix");
         node().constant("b", b).attr("transB", Attr::Int(1)).attr("alpha", Attr::Float(0.5)).gives(&[
             "Transpose@13 b -> n/transpose1",

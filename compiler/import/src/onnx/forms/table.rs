@@ -225,7 +225,9 @@ pub(crate) const TABLE: &[Row] = &[
     ms("QLinearWhere", same),
     ms("QuantizeLinear", quantize::quantize_linear),
     ms("QuickGelu", same),
+    ms("RotaryEmbedding", same),
     ms("SkipLayerNormalization", fused::skip_layer_normalization),
+    ms("SkipSimplifiedLayerNormalization", same),
 ];
 
 /// Standard operators that are left out on purpose, with the reason.
