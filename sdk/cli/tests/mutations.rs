@@ -153,7 +153,8 @@ fn mutated_models_are_told_or_run() {
         assert_eq!(ottava(dir.path(), &args).code, 0, "{out} is written");
     }
     let files = [float.into(), dir.path().join("qdq.onnx"), dir.path().join("dynamic.onnx")];
-    let originals: Vec<Vec<u8>> = files.iter().map(|f: &std::path::PathBuf| std::fs::read(f).expect("a model")).collect();
+    let originals: Vec<Vec<u8>> =
+        files.iter().map(|f: &std::path::PathBuf| std::fs::read(f).expect("a model")).collect();
     let (mut ran, mut told, mut wrong) = (0, 0, Vec::new());
     for seed in 0..MUTATIONS {
         let mut rng = Rng(seed);

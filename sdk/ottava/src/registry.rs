@@ -135,7 +135,7 @@ impl Registry {
 
     /// The reference interpreter.
     pub fn reference(&self) -> Result<Arc<dyn Device>> {
-        Ok(open(&ottava_reference::ReferenceDriver, REFERENCE, &Options::new(), &DeviceOptions::default())?)
+        open(&ottava_reference::ReferenceDriver, REFERENCE, &Options::new(), &DeviceOptions::default())
     }
 
     fn open_entry(&self, entry: &DeviceEntry, options: &DeviceOptions) -> Result<OpenDevice> {

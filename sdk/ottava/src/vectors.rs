@@ -198,7 +198,9 @@ pub fn compare(found: &Tensor, want: &Tensor, tolerance: Tolerance) -> Result<()
     }
     let (a, e) = (reals(found)?, reals(want)?);
     first_wrong(&a, &e, |&a, &e| {
-        (a.is_nan() && e.is_nan()) || a == e || (a - e).abs() <= tolerance.atol + tolerance.rtol * e.abs()
+        (a.is_nan() && e.is_nan())
+            || a == e
+            || (e.is_finite() && (a - e).abs() <= tolerance.atol + tolerance.rtol * e.abs())
     })
 }
 

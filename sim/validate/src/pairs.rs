@@ -1,8 +1,8 @@
 //! Which values of two graphs can be compared: those that stand for the same float value.
 //!
-//! A quantized value stands for the value that was quantized: in a file with QuantizeLinear nodes, the output of such a
-//! node stands for its input, and what DequantizeLinear gives back stands for the same. [`aliases`] reads that from the
-//! file's graph, so it works for files of any writer.
+//! A quantized value stands for the value that was quantized: in a file with QuantizeLinear nodes, the input and the output
+//! of such a node and what DequantizeLinear gives back stand for the same numbers. [`aliases`] reads that from the file's
+//! graph, so it works for files of any writer.
 
 use ottava_graph::{Graph, ValueId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,23 +23,29 @@ pub struct Pair {
     pub reference: ValueId,
 }
 
-/// For values of a graph as imported, the name of the float value that they stand for.
-pub fn aliases(imported: &Graph) -> BTreeMap<String, String> {
-    let mut found: BTreeMap<String, String> = BTreeMap::new();
+/// For values that QuantizeLinear and DequantizeLinear connect in a graph as imported, the names of all values that stand
+/// for the same numbers.
+pub fn aliases(imported: &Graph) -> BTreeMap<String, Vec<String>> {
+    let mut classes: Vec<Vec<String>> = Vec::new();
+    let mut class_of: BTreeMap<&str, usize> = BTreeMap::new();
     for node in imported.nodes.iter().filter(|n| matches!(n.op.as_str(), "QuantizeLinear" | "DequantizeLinear")) {
         if let (Some(from), Some(to)) = (node.input(0), node.outputs.first()) {
-            let from = imported.name_of(from);
-            // Nodes are in topological order, so the source has its own entry already, if it has one.
-            let stands_for = found.get(from).cloned().unwrap_or_else(|| from.to_owned());
-            found.insert(imported.name_of(*to).to_owned(), stands_for);
+            let (from, to) = (imported.name_of(from), imported.name_of(*to));
+            // Nodes are in topological order, so the source is in its class already, if it has one.
+            let class = *class_of.entry(from).or_insert_with(|| {
+                classes.push(vec![from.to_owned()]);
+                classes.len() - 1
+            });
+            classes[class].push(to.to_owned());
+            class_of.insert(to, class);
         }
     }
-    found
+    class_of.into_iter().map(|(name, class)| (name.to_owned(), classes[class].clone())).collect()
 }
 
 /// Computed values of `tested` that `reference` computes too, in execution order, each float value once. Constants are
 /// left out: their error is part of the result of the node that reads them.
-pub fn pairs(tested: &Graph, reference: &Graph, aliases: &BTreeMap<String, String>) -> Vec<Pair> {
+pub fn pairs(tested: &Graph, reference: &Graph, aliases: &BTreeMap<String, Vec<String>>) -> Vec<Pair> {
     let (mut found, mut seen) = (Vec::new(), BTreeSet::new());
     for node in &tested.nodes {
         for &id in &node.outputs {
@@ -57,8 +63,12 @@ pub fn pairs(tested: &Graph, reference: &Graph, aliases: &BTreeMap<String, Strin
     found
 }
 
-fn twin(name: &str, reference: &Graph, aliases: &BTreeMap<String, String>) -> Option<ValueId> {
-    let direct = |n: &str| reference.find_value(aliases.get(n).map_or(n, String::as_str));
+/// The float value of the same name, or of one of the names that stand for the same numbers.
+fn twin(name: &str, reference: &Graph, aliases: &BTreeMap<String, Vec<String>>) -> Option<ValueId> {
+    let direct = |n: &str| {
+        let others = aliases.get(n).into_iter().flatten();
+        reference.find_value(n).or_else(|| others.map(String::as_str).find_map(|o| reference.find_value(o)))
+    };
     direct(name).or_else(|| direct(name.strip_suffix(MOVED)?))
 }
 
@@ -120,8 +130,9 @@ mod tests {
             g.nodes.push(node);
         }
         let found = aliases(&g);
-        assert_eq!((found["anything"].as_str(), found["else"].as_str()), ("x", "x"));
-        let by_alias = BTreeMap::from([("y_q".to_owned(), "y_f".to_owned())]);
+        assert_eq!(found["anything"], ["x", "anything", "else"]);
+        assert_eq!((&found["x"], &found["else"]), (&found["anything"], &found["anything"]));
+        let by_alias = BTreeMap::from([("y_q".to_owned(), vec!["y_q".to_owned(), "y_f".to_owned()])]);
         assert_eq!(pairs(&graph(true), &graph(false), &by_alias).len(), 2);
     }
 }

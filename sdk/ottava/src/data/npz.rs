@@ -32,7 +32,8 @@ pub(crate) fn read(source: impl Read + Seek) -> Result<BTreeMap<String, Tensor>>
     let mut arrays = BTreeMap::new();
     for i in 0..archive.len() {
         let entry = archive.by_index(i).map_err(|e| damaged(&e))?;
-        let Some(name) = entry.name().strip_suffix(".npy").map(str::to_owned) else { continue };
+        let file_name = entry.name().map_err(|e| damaged(&e))?.into_owned();
+        let Some(name) = file_name.strip_suffix(".npy").map(str::to_owned) else { continue };
         let available = entry.size().min(entry.compressed_size().saturating_mul(MAX_EXPANSION));
         let array = npy::read(entry, available).map_err(|e| e.at(format!("array `{name}`")))?;
         arrays.insert(name, array);
