@@ -85,9 +85,9 @@ fn mutate_graph(g: &mut GraphProto, kind: usize, rng: &mut Rng) -> &'static str 
             let i = rng.below(n);
             let at = rng.below(g.node[i].attribute.len());
             if let Some(a) = g.node[i].attribute.get_mut(at) {
-                a.i = EXTENTS[rng.below(EXTENTS.len())];
+                a.i = Some(EXTENTS[rng.below(EXTENTS.len())]);
                 a.ints.iter_mut().for_each(|v| *v = EXTENTS[rng.below(EXTENTS.len())]);
-                a.f = f32::NAN;
+                a.f = Some(f32::NAN);
             }
             "attribute"
         }

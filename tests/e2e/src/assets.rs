@@ -44,8 +44,8 @@ pub struct Network {
     pub calibration: &'static str,
     /// Evaluation data.
     pub evaluation: &'static str,
-    /// How the data is fed.
-    pub affine: (f32, f32),
+    /// How the data is fed, as on the command line.
+    pub affine: &'static str,
 }
 
 /// The networks of the protocol that this version covers.
@@ -55,35 +55,35 @@ pub const PROTOCOL: &[Network] = &[
         model: "resnet8_cifar10_f32.onnx",
         calibration: "cifar10_calib_128_jpeg.npz",
         evaluation: "cifar10_ic01_200.npz",
-        affine: (1.0, 0.0),
+        affine: "1.0,0.0",
     },
     Network {
         name: "kws",
         model: "kws_dscnn_f32_bn.onnx",
         calibration: "kws01_calib_100.npz",
         evaluation: "kws01_eval_500.npz",
-        affine: (0.58470291, -48.53034153),
+        affine: "0.58470291,-48.53034153",
     },
     Network {
         name: "vww96",
         model: "vww96_f32.onnx",
         calibration: "vww01_calib_100.npz",
         evaluation: "vww01_eval_300.npz",
-        affine: (0.00392156863, 0.0),
+        affine: "0.00392156863,0.0",
     },
     Network {
         name: "mobilenet_v1_025",
         model: "mobilenet_v1_025_128_f32deq.onnx",
         calibration: "imagenet_128_calib_60.npz",
         evaluation: "imagenet_128_eval_100.npz",
-        affine: (0.0078125, -1.0),
+        affine: "0.0078125,-1.0",
     },
     Network {
         name: "ad01",
         model: "ad01_f32.onnx",
         calibration: "ad01_calib_10.npz",
         evaluation: "ad01_eval_50.npz",
-        affine: (1.0, 0.0),
+        affine: "1.0,0.0",
     },
 ];
 
@@ -112,7 +112,7 @@ impl Network {
             model: Model::load(models.join(self.model)).expect(self.model),
             calibration: data(self.calibration),
             evaluation: data(self.evaluation),
-            affine: Affine { scale: self.affine.0, offset: self.affine.1 },
+            affine: self.affine.parse().expect("an affine map"),
         }
     }
 }

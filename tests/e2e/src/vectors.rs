@@ -19,7 +19,8 @@ pub fn unpack(into: &Path) -> (Vec<PathBuf>, PathBuf) {
 fn case_folder(at: &Path) -> PathBuf {
     let mut folder = at.to_path_buf();
     loop {
-        let children: Vec<PathBuf> = std::fs::read_dir(&folder).expect("a folder").flatten().map(|e| e.path()).collect();
+        let children: Vec<PathBuf> =
+            std::fs::read_dir(&folder).expect("a folder").flatten().map(|e| e.path()).collect();
         if children.len() != 1 || children[0].join("model.onnx").is_file() {
             return folder;
         }

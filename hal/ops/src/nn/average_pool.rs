@@ -94,7 +94,7 @@ impl Op for AveragePool {
         // Sums 2, 5, 9 over 1, 2, 2 taps: 2, 2.5, 4.5 rounds to even.
         let y = ints(DataType::U8, &[1, 1, 3], &[12, 12, 14]);
         vec![
-            case("c1_taps_inside", node(0), &[x.clone()], &[f32s(&[1, 1, 3], &[2.0, 3.0, 5.5])]),
+            case("c1_taps_inside", node(0), std::slice::from_ref(&x), &[f32s(&[1, 1, 3], &[2.0, 3.0, 5.5])]),
             case("c2_taps_in_padding", node(1), &[x], &[f32s(&[1, 1, 3], &[1.0, 3.0, 5.5])]),
             quant_case("c3_integers", node(0), &[(q, 0.5, 10)], (y, 0.5, 10)),
         ]

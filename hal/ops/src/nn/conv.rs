@@ -46,7 +46,7 @@ pub(crate) fn geometry(attrs: &Attrs, x: &[usize], w: &[usize]) -> Result<(ConvG
         return Err(wrong());
     }
     let groups = groups(attrs)?;
-    if w[1].checked_mul(groups) != Some(x[1]) || w[0] % groups != 0 {
+    if w[1].checked_mul(groups) != Some(x[1]) || !w[0].is_multiple_of(groups) {
         return Err(Error::invalid(format!("Conv: weight {w:?} in {groups} groups does not fit input {x:?}")));
     }
     let axes = Window::parse(attrs, Some(&w[2..]), x.len() - 2)?.axes(&x[2..])?;

@@ -93,7 +93,7 @@ impl Extra {
 
 fn geometry(attrs: &Attrs, x: &[usize], w: &[usize]) -> Result<(ConvGeometry, Vec<usize>)> {
     let groups = groups(attrs)?;
-    if x.len() < 3 || w.len() != x.len() || w[0] != x[1] || x[1] % groups != 0 {
+    if x.len() < 3 || w.len() != x.len() || w[0] != x[1] || !x[1].is_multiple_of(groups) {
         return Err(Error::invalid(format!("ConvTranspose: weight {w:?} in {groups} groups does not fit input {x:?}")));
     }
     let extra = Extra::parse(attrs, &w[2..])?;
