@@ -23,10 +23,18 @@ export OTTAVA_PYTHON=$(python_with_onnxruntime)
 [ -n "$OTTAVA_PYTHON" ] || note_skip "comparison with onnxruntime" "no Python environment could be made"
 
 step "Unit, integration and documentation tests"
-cargo test --workspace --no-fail-fast
+cargo test --workspace --exclude ottava-e2e --no-fail-fast
+
+step "Real networks and random networks, optimized"
+cargo test --release -p ottava-e2e --no-fail-fast
 
 step "The command, as a user calls it"
 cargo build --release --quiet
 bash tests/lib/smoke.sh target/release/ottava
+
+if [ -n "$OTTAVA_PYTHON" ]; then
+    step "Quantized files in onnxruntime, all optimisation off"
+    bash tests/lib/onnxruntime.sh target/release/ottava "$OTTAVA_PYTHON" "$OTTAVA_TEST_ASSETS"
+fi
 
 print_skips

@@ -93,7 +93,7 @@ fn mutate_graph(g: &mut GraphProto, kind: usize, rng: &mut Rng) -> &'static str 
         }
         6 => {
             let (i, j) = (rng.below(n), rng.below(n));
-            g.node[i].op_type.clone_from(&g.node[j].op_type.clone());
+            g.node[i].op_type = g.node[j].op_type.clone();
             "operator"
         }
         _ => {

@@ -44,9 +44,9 @@ pub(crate) fn map(f: impl Fn(f32) -> f32 + Send + Sync + 'static) -> Run {
     })
 }
 
-/// `x > 0 ? x : 0`; NaN stays, -0 becomes 0.
+/// `x < 0 ? 0 : x`; NaN and -0 stay.
 pub(crate) fn relu(x: f32) -> f32 {
-    if x > 0.0 || x.is_nan() { x } else { 0.0 }
+    if x < 0.0 { 0.0 } else { x }
 }
 
 /// LeakyRelu.
