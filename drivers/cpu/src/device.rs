@@ -84,7 +84,7 @@ fn info(isa: Isa, threads: usize) -> DeviceInfo {
         name: format!("CPU ({}, {threads} threads)", isa.name()),
         kind: DeviceKind::Cpu,
         isa: isa.name().into(),
-        memory_bytes: 0,
+        memory_bytes: total_memory(),
         threads,
     }
 }
@@ -153,4 +153,12 @@ impl Device for CpuDevice {
     fn create_fence(&self, initial: u64) -> Result<Arc<dyn Fence>> {
         Ok(Arc::new(HostFence::new(initial)))
     }
+}
+
+/// Memory of the machine in bytes, where the kernel says it; 0 elsewhere.
+fn total_memory() -> u64 {
+    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let line = text.lines().find_map(|l| l.strip_prefix("MemTotal:"));
+    let kib = line.and_then(|l| l.split_whitespace().next()).and_then(|n| n.parse::<u64>().ok());
+    kib.unwrap_or(0).saturating_mul(1024)
 }

@@ -4,7 +4,7 @@
 //! its own buffers. A session with [`SessionOptions::state`] keeps the values of named outputs and hands them to named
 //! inputs of the next run; its runs go one after the other.
 
-use crate::config::{Config, Fallback, Placement};
+use crate::config::{Config, Fallback, Objective, Placement};
 use crate::error::{Error, Result, codes};
 use crate::model::Model;
 use crate::registry::{DeviceOptions, OpenDevice, REFERENCE, Registry};
@@ -209,21 +209,26 @@ fn zeros(links: &[(usize, usize)], inputs: &[(String, TensorType)]) -> Result<Ve
     links.iter().map(one).collect()
 }
 
-/// Parts of the configuration that placement does not know yet are refused, not ignored.
+/// Parts of the configuration that this version does not carry out are refused, not ignored.
 fn check_placement(config: &Config) -> Result<()> {
-    for (key, list) in [("pins", &config.pins), ("bans", &config.bans)] {
-        if !list.is_empty() {
-            let e =
-                Error::unsupported(codes::CONFIG_UNAVAILABLE, "placement of single nodes is not part of this version")
-                    .at(format!("key `{key}`"))
-                    .help(format!("leave `{key}` empty"));
-            return Err(match &config.file {
-                Some(file) => e.in_file(file),
-                None => e,
-            });
-        }
-    }
-    Ok(())
+    let parts = [
+        ("pins", !config.pins.is_empty(), "placement of single nodes"),
+        ("bans", !config.bans.is_empty(), "placement of single nodes"),
+        ("force_requantize", config.force_requantize.is_some(), "another requantization than the file's own"),
+        (
+            "placement",
+            matches!(config.placement, Placement::Auto(o) if o != Objective::Latency),
+            "another objective than Latency",
+        ),
+    ];
+    let Some((key, _, what)) = parts.into_iter().find(|(_, set, _)| *set) else { return Ok(()) };
+    let e = Error::unsupported(codes::CONFIG_UNAVAILABLE, format!("{what} is not part of this version"))
+        .at(format!("key `{key}`"))
+        .help(format!("leave `{key}` out"));
+    Err(match &config.file {
+        Some(file) => e.in_file(file),
+        None => e,
+    })
 }
 
 fn placement(config: &Config, chosen: &[OpenDevice], explicit: bool) -> ottava_compiler::Placement {

@@ -55,12 +55,36 @@ pub struct Args {
     /// Fail if a node would stay in float.
     #[arg(long)]
     integer_only: bool,
+    /// Keep nodes in float until the output reaches this ratio (not in this version).
+    #[arg(long, value_name = "DB", hide = true)]
+    target_sqnr: Option<f64>,
+    /// Form of the file [default: qdq].
+    #[arg(long, value_name = "FORM", value_parser = clap::builder::PossibleValuesParser::new(["qdq", "qoperator"]))]
+    format: Option<String>,
+    /// Where to write a report (not in this version).
+    #[arg(long, value_name = "R.html", hide = true)]
+    report: Option<PathBuf>,
     #[command(flatten)]
     network: NetworkArgs,
 }
 
 fn dtype(name: &str) -> Result<DataType> {
     name.parse().map_err(Failure::Usage)
+}
+
+/// Flags of the contract that this version does not carry out are refused by name.
+fn check_offered(args: &Args) -> Result<()> {
+    let refuse = |flag: &str, help: &str| Err(Failure::Usage(format!("`{flag}` is not part of this version; {help}")));
+    if args.format.as_deref() == Some("qoperator") {
+        return refuse(
+            "--format qoperator",
+            "the file is written as QDQ, which every runtime with QOperator kernels reads too",
+        );
+    }
+    if args.report.is_some() {
+        return refuse("--report", "`ottava validate` prints the error of each layer");
+    }
+    Ok(())
 }
 
 /// The recipe: that of the file or the default, changed by the options.
@@ -83,6 +107,7 @@ fn recipe(args: &Args) -> Result<Recipe> {
     }
     recipe.activations.symmetric |= args.symmetric;
     recipe.integer_only |= args.integer_only;
+    recipe.target_sqnr_db = args.target_sqnr.or(recipe.target_sqnr_db);
     Ok(recipe)
 }
 
@@ -104,6 +129,7 @@ fn quantize(args: &Args, cx: &Context, model: &Model, recipe: Recipe) -> Result<
 
 /// Quantizes and writes.
 pub fn run(args: &Args, cx: &Context) -> Result<Answer> {
+    check_offered(args)?;
     let recipe = recipe(args)?;
     let model = Model::load(&args.model)?;
     cx.ui.diagnostics(&model.diagnostics);
