@@ -12,12 +12,14 @@ pub struct Cx<'a> {
     pub folder: &'a dyn Device,
     /// Findings.
     pub diagnostics: Vec<Diagnostic>,
+    /// Bytes that constant folding may still make. The first folding sets it from the constants of the graph.
+    pub(crate) fold_budget: Option<usize>,
 }
 
 impl<'a> Cx<'a> {
     /// A context without findings.
     pub fn new(folder: &'a dyn Device) -> Self {
-        Self { folder, diagnostics: Vec::new() }
+        Self { folder, diagnostics: Vec::new(), fold_budget: None }
     }
 }
 

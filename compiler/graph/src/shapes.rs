@@ -5,6 +5,9 @@ use ottava_hal::{Dim, Error, Node, Reason, Shape, TensorType, ValueId};
 use ottava_ops::{InferCx, InferInput};
 use std::collections::{BTreeMap, BTreeSet};
 
+/// The largest tensor of a graph: 8 GiB.
+const MAX_TENSOR_BYTES: usize = 8 << 30;
+
 /// Types of a node's outputs, from the types and constants of the graph.
 pub fn infer_node(graph: &Graph, node: &Node) -> Result<Vec<TensorType>> {
     let input = |id: &ValueId| InferInput { ty: graph.ty(*id), constant: graph.constant(*id) };
@@ -24,7 +27,7 @@ fn with_context(error: Error, place: &str) -> Error {
 /// Infers the type of every computed value, in order.
 ///
 /// Values that are quantized keep element type and parameters and take the inferred shape. Where an operator cannot
-/// say its shape, the declared one stays and a note is left.
+/// say its rank, the declared shape stays and a note is left. A tensor that no machine should hold is an error.
 pub fn infer_types(graph: &mut Graph) -> Result<Vec<Diagnostic>> {
     let mut notes = Vec::new();
     for i in 0..graph.nodes.len() {
@@ -38,9 +41,15 @@ pub fn infer_types(graph: &mut Graph) -> Result<Vec<Diagnostic>> {
             Err(e) => return Err(e),
         };
         let outputs = node.outputs.clone();
+        let (name, op) = (node.name.clone(), node.full_op());
         for (id, ty) in outputs.into_iter().zip(types) {
+            check_size(&name, &op, &ty)?;
+            if ty.is_unranked() {
+                let what = format!("node `{name}` ({op}): data decides how many dimensions the output has");
+                notes.push(Diagnostic::note("M0301", &name, what));
+            }
             let value = &mut graph.values[id.0];
-            let shape = refine(&value.ty.shape, ty.shape);
+            let shape = refine(&value.ty, &ty);
             value.ty = match &value.ty.quant {
                 Some(_) => TensorType { shape, ..value.ty.clone() },
                 None => TensorType { shape, dtype: ty.dtype, ..value.ty.clone() },
@@ -50,8 +59,28 @@ pub fn infer_types(graph: &mut Graph) -> Result<Vec<Diagnostic>> {
     Ok(notes)
 }
 
-/// The inferred shape; where it has a fresh symbol, a declared number or name is better.
-fn refine(declared: &Shape, inferred: Shape) -> Shape {
+fn check_size(name: &str, op: &str, ty: &TensorType) -> Result<()> {
+    let bytes = match ty.shape.known() {
+        Some(_) => ty.byte_len().unwrap_or(usize::MAX),
+        None => 0,
+    };
+    if bytes <= MAX_TENSOR_BYTES {
+        return Ok(());
+    }
+    let size = if bytes == usize::MAX { "more bytes than can be addressed".into() } else { format!("{bytes} bytes") };
+    let what = format!("node `{name}` ({op}): its output {ty} has {size}; at most {MAX_TENSOR_BYTES} are supported");
+    Err(Error::invalid(what))
+}
+
+/// The inferred shape; where it has a fresh symbol or no rank, a declared number, name or rank is better.
+fn refine(declared: &TensorType, inferred: &TensorType) -> Shape {
+    if inferred.is_unranked() {
+        return declared.shape.clone();
+    }
+    if declared.is_unranked() {
+        return inferred.shape.clone();
+    }
+    let (declared, inferred) = (&declared.shape, inferred.shape.clone());
     if declared.rank() != inferred.rank() {
         return inferred;
     }
@@ -101,6 +130,9 @@ pub fn bind(graph: &Graph, dims: &BTreeMap<String, usize>, default: usize) -> Re
 fn forget_computed_symbols(graph: &mut Graph) {
     for id in graph.nodes.iter().flat_map(|n| &n.outputs) {
         let value = &mut graph.values[id.0];
+        if value.ty.is_unranked() {
+            continue;
+        }
         for (axis, dim) in value.ty.shape.0.iter_mut().enumerate() {
             if matches!(dim, Dim::Sym(_)) {
                 *dim = Dim::Sym(format!("{}:{axis}", value.name).into());

@@ -30,7 +30,11 @@ impl Rng {
         from[self.range(0, from.len() as i64 - 1) as usize]
     }
 
+    /// A number of the range; zeros of both signs are frequent where they belong to it.
     pub(crate) fn real(&mut self, lo: f32, hi: f32) -> f32 {
+        if lo < 0.0 && hi > 0.0 && self.range(0, 7) == 0 {
+            return self.pick(&[0.0, -0.0]);
+        }
         lo + (hi - lo) * (self.range(0, 1 << 20) as f32 / (1 << 20) as f32)
     }
 

@@ -1,10 +1,13 @@
 //! Tensor types, and tensors in host memory.
 
 use crate::element::{nibble_s4, pack_nibbles};
-use crate::{DataType, Element, Error, Layout, QuantParams, Result, Shape};
+use crate::{DataType, Dim, Element, Error, Layout, QuantParams, Result, Shape, Status};
 use half::{bf16, f16};
 use std::fmt;
 use std::sync::Arc;
+
+/// The only dimension of a shape of unknown rank.
+const UNRANKED: &str = "...";
 
 /// What a value is: element type, shape, layout and, if it is quantized, its parameters.
 #[derive(Debug, Clone, PartialEq)]
@@ -28,6 +31,16 @@ impl TensorType {
     /// A plain type of fixed shape.
     pub fn fixed(dtype: DataType, dims: &[usize]) -> Self {
         Self::new(dtype, Shape::fixed(dims))
+    }
+
+    /// A plain type of which not even the number of dimensions is known; it prints as `f32[...]`.
+    pub fn unranked(dtype: DataType) -> Self {
+        Self::new(dtype, Shape(vec![Dim::Sym(UNRANKED.into())]))
+    }
+
+    /// Whether this is [`Self::unranked`].
+    pub fn is_unranked(&self) -> bool {
+        matches!(self.shape.0.as_slice(), [Dim::Sym(s)] if &**s == UNRANKED)
     }
 
     /// `self` with quantization parameters.
@@ -65,10 +78,26 @@ impl Tensor {
         let n = shape.iter().try_fold(1usize, |n, &d| n.checked_mul(d)).ok_or_else(too_large)?;
         let len = dtype.byte_len(n).filter(|&b| b <= isize::MAX as usize).ok_or_else(too_large)?;
         let n_words = len.div_ceil(8);
-        let mut words = Vec::new();
-        words.try_reserve_exact(n_words).map_err(|_| too_large())?;
+        let mut words = Self::buffer(n_words)?;
         words.resize(n_words, 0u64);
         Ok(Self { dtype, shape: shape.to_vec(), words: Arc::new(words), len })
+    }
+
+    /// An empty vector with room for `n` elements; running out of memory is an error, not the end of the process.
+    pub fn buffer<T>(n: usize) -> Result<Vec<T>> {
+        let mut buffer = Vec::new();
+        buffer.try_reserve_exact(n).map_err(|_| {
+            let bytes = n.saturating_mul(size_of::<T>());
+            Error::failed(Status::OutOfHostMemory, format!("no memory for {bytes} bytes; use a smaller shape or batch"))
+        })?;
+        Ok(buffer)
+    }
+
+    /// The elements of an iterator of known length, by [`Self::buffer`].
+    pub fn collect<T>(elements: impl ExactSizeIterator<Item = T>) -> Result<Vec<T>> {
+        let mut buffer = Self::buffer(elements.len())?;
+        buffer.extend(elements);
+        Ok(buffer)
     }
 
     /// A tensor from its little-endian bytes; an error if their number does not fit type and shape.
@@ -95,7 +124,7 @@ impl Tensor {
 
     /// A boolean tensor.
     pub fn from_bools(shape: &[usize], values: &[bool]) -> Result<Self> {
-        let bytes: Vec<u8> = values.iter().map(|&b| u8::from(b)).collect();
+        let bytes = Self::collect(values.iter().map(|&b| u8::from(b)))?;
         Self::from_bytes(DataType::Bool, shape, &bytes)
     }
 
@@ -104,15 +133,27 @@ impl Tensor {
         if let (Some((lo, hi)), Some(v)) = (dtype.int_range(), out_of_range(dtype, values)) {
             return Err(Error::invalid(format!("{v} is outside {lo}..{hi} of {dtype}")));
         }
-        let bytes = match dtype {
-            DataType::S4 | DataType::U4 => pack_nibbles(values),
-            DataType::S8 | DataType::U8 | DataType::Bool => values.iter().map(|&v| v as u8).collect(),
-            DataType::S16 | DataType::U16 => values.iter().flat_map(|&v| (v as u16).to_ne_bytes()).collect(),
-            DataType::S32 | DataType::U32 => values.iter().flat_map(|&v| (v as u32).to_ne_bytes()).collect(),
-            DataType::S64 | DataType::U64 => values.iter().flat_map(|&v| (v as u64).to_ne_bytes()).collect(),
-            _ => return Err(Error::invalid(format!("{dtype} is not an integer type"))),
-        };
-        Self::from_bytes(dtype, shape, &bytes)
+        match dtype {
+            DataType::S4 | DataType::U4 => Self::from_bytes(dtype, shape, &pack_nibbles(values)),
+            DataType::S8 | DataType::U8 | DataType::Bool => {
+                Self::from_bytes(dtype, shape, &Self::collect(values.iter().map(|&v| v as u8))?)
+            }
+            DataType::S16 | DataType::U16 => Self::narrowed(dtype, shape, values, |v| v as u16),
+            DataType::S32 | DataType::U32 => Self::narrowed(dtype, shape, values, |v| v as u32),
+            DataType::S64 | DataType::U64 => Self::narrowed(dtype, shape, values, |v| v as u64),
+            _ => Err(Error::invalid(format!("{dtype} is not an integer type"))),
+        }
+    }
+
+    /// The bits of each value, cut to the width of the type.
+    fn narrowed<T: bytemuck::Pod>(
+        dtype: DataType,
+        shape: &[usize],
+        values: &[i64],
+        bits: impl Fn(i64) -> T,
+    ) -> Result<Self> {
+        let bits = Self::collect(values.iter().map(|&v| bits(v)))?;
+        Self::from_bytes(dtype, shape, bytemuck::cast_slice(&bits))
     }
 
     /// Element type.
@@ -177,43 +218,48 @@ impl Tensor {
 
     /// All elements of an integer or boolean tensor as `i64` (u64 above `i64::MAX` wraps).
     pub fn to_ints(&self) -> Result<Vec<i64>> {
-        let wide = |v: &[u8], f: &dyn Fn(u8) -> i64| -> Vec<i64> {
-            v.iter().flat_map(|b| [f(b & 0x0f), f(b >> 4)]).take(self.elements()).collect()
-        };
-        Ok(match self.dtype {
-            DataType::S4 => wide(self.bytes(), &nibble_s4),
-            DataType::U4 => wide(self.bytes(), &|n| i64::from(n)),
-            DataType::S8 => self.as_slice::<i8>()?.iter().map(|&v| v.into()).collect(),
-            DataType::U8 | DataType::Bool => self.bytes().iter().map(|&v| v.into()).collect(),
-            DataType::S16 => self.as_slice::<i16>()?.iter().map(|&v| v.into()).collect(),
-            DataType::U16 => self.as_slice::<u16>()?.iter().map(|&v| v.into()).collect(),
-            DataType::S32 => self.as_slice::<i32>()?.iter().map(|&v| v.into()).collect(),
-            DataType::U32 => self.as_slice::<u32>()?.iter().map(|&v| v.into()).collect(),
-            DataType::S64 => self.as_slice::<i64>()?.to_vec(),
-            DataType::U64 => self.as_slice::<u64>()?.iter().map(|&v| v as i64).collect(),
-            _ => return Err(Error::invalid(format!("expected an integer tensor, found {}", self.dtype))),
-        })
+        match self.dtype {
+            DataType::S4 => self.nibbles(nibble_s4),
+            DataType::U4 => self.nibbles(i64::from),
+            DataType::S8 => Self::collect(self.as_slice::<i8>()?.iter().map(|&v| v.into())),
+            DataType::U8 | DataType::Bool => Self::collect(self.bytes().iter().map(|&v| v.into())),
+            DataType::S16 => Self::collect(self.as_slice::<i16>()?.iter().map(|&v| v.into())),
+            DataType::U16 => Self::collect(self.as_slice::<u16>()?.iter().map(|&v| v.into())),
+            DataType::S32 => Self::collect(self.as_slice::<i32>()?.iter().map(|&v| v.into())),
+            DataType::U32 => Self::collect(self.as_slice::<u32>()?.iter().map(|&v| v.into())),
+            DataType::S64 => Self::collect(self.as_slice::<i64>()?.iter().copied()),
+            DataType::U64 => Self::collect(self.as_slice::<u64>()?.iter().map(|&v| v as i64)),
+            _ => Err(Error::invalid(format!("expected an integer tensor, found {}", self.dtype))),
+        }
+    }
+
+    /// The nibbles, low one of each byte first.
+    fn nibbles(&self, widen: impl Fn(u8) -> i64) -> Result<Vec<i64>> {
+        let mut ints = Self::buffer(self.elements())?;
+        let both = self.bytes().iter().flat_map(|b| [widen(b & 0x0f), widen(b >> 4)]);
+        ints.extend(both.take(self.elements()));
+        Ok(ints)
     }
 
     /// All elements as `f32`; integers are rounded to nearest even, `f64` too.
     pub fn to_f32s(&self) -> Result<Vec<f32>> {
-        Ok(match self.dtype {
-            DataType::F32 => self.as_slice::<f32>()?.to_vec(),
-            DataType::F16 => self.as_slice::<f16>()?.iter().map(|v| v.to_f32()).collect(),
-            DataType::BF16 => self.as_slice::<bf16>()?.iter().map(|v| v.to_f32()).collect(),
-            DataType::F64 => self.as_slice::<f64>()?.iter().map(|&v| v as f32).collect(),
-            DataType::U64 => self.as_slice::<u64>()?.iter().map(|&v| v as f32).collect(),
-            _ => self.to_ints()?.into_iter().map(|v| v as f32).collect(),
-        })
+        match self.dtype {
+            DataType::F32 => Self::collect(self.as_slice::<f32>()?.iter().copied()),
+            DataType::F16 => Self::collect(self.as_slice::<f16>()?.iter().map(|v| v.to_f32())),
+            DataType::BF16 => Self::collect(self.as_slice::<bf16>()?.iter().map(|v| v.to_f32())),
+            DataType::F64 => Self::collect(self.as_slice::<f64>()?.iter().map(|&v| v as f32)),
+            DataType::U64 => Self::collect(self.as_slice::<u64>()?.iter().map(|&v| v as f32)),
+            _ => Self::collect(self.to_ints()?.into_iter().map(|v| v as f32)),
+        }
     }
 
     /// A tensor of a float type from `f32` elements, each rounded to nearest even.
     pub fn from_f32s(dtype: DataType, shape: &[usize], values: &[f32]) -> Result<Self> {
         match dtype {
             DataType::F32 => Self::from_slice(shape, values),
-            DataType::F16 => Self::from_slice(shape, &values.iter().map(|&v| f16::from_f32(v)).collect::<Vec<_>>()),
-            DataType::BF16 => Self::from_slice(shape, &values.iter().map(|&v| bf16::from_f32(v)).collect::<Vec<_>>()),
-            DataType::F64 => Self::from_slice(shape, &values.iter().map(|&v| f64::from(v)).collect::<Vec<_>>()),
+            DataType::F16 => Self::from_slice(shape, &Self::collect(values.iter().map(|&v| f16::from_f32(v)))?),
+            DataType::BF16 => Self::from_slice(shape, &Self::collect(values.iter().map(|&v| bf16::from_f32(v)))?),
+            DataType::F64 => Self::from_slice(shape, &Self::collect(values.iter().map(|&v| f64::from(v)))?),
             _ => Err(Error::invalid(format!("{dtype} is not a float type"))),
         }
     }
@@ -254,6 +300,28 @@ mod tests {
         assert_eq!(t.bytes(), &[0x78, 0x0f]);
         assert_eq!(t.to_ints().unwrap(), [-8, 7, -1]);
         assert!(Tensor::from_ints(DataType::S4, &[1], &[8]).is_err());
+    }
+
+    #[test]
+    fn memory_that_is_not_there_is_a_failure() {
+        let most = isize::MAX as usize / 8;
+        for e in [Tensor::buffer::<u64>(most).unwrap_err(), Tensor::zeros(DataType::U64, &[most]).unwrap_err()] {
+            assert_eq!(e.status(), Status::OutOfHostMemory, "{e}");
+        }
+    }
+
+    #[test]
+    fn integers_keep_their_bits() {
+        let t = Tensor::from_ints(DataType::S16, &[2], &[-2, 300]).unwrap();
+        assert_eq!((t.bytes(), t.to_ints().unwrap()), (&[0xfe, 0xff, 0x2c, 0x01][..], vec![-2, 300]));
+        assert_eq!(Tensor::from_ints(DataType::U32, &[1], &[4_000_000_000]).unwrap().to_f32s().unwrap(), [4e9]);
+    }
+
+    #[test]
+    fn a_type_may_have_no_rank() {
+        let ty = TensorType::unranked(DataType::S64);
+        assert_eq!((ty.to_string().as_str(), ty.is_unranked(), ty.byte_len()), ("s64[...]", true, None));
+        assert!(!TensorType::fixed(DataType::S64, &[]).is_unranked());
     }
 
     #[test]

@@ -173,14 +173,10 @@ pub fn dequantize(x: &Tensor, params: &QuantParams) -> Result<Tensor> {
     params.check(x.dtype(), Some(x.shape())).map_err(Error::Invalid)?;
     let index = crate::quant::channel_index(params, x.shape());
     let ints = x.to_ints()?;
-    let real: Vec<f32> = ints
-        .iter()
-        .enumerate()
-        .map(|(i, &v)| {
-            let c = index.of(i);
-            q::dequantize(v as i32, params.zero_points[c], params.scales[c])
-        })
-        .collect();
+    let real = Tensor::collect(ints.iter().enumerate().map(|(i, &v)| {
+        let c = index.of(i);
+        q::dequantize(v as i32, params.zero_points[c], params.scales[c])
+    }))?;
     Tensor::from_slice(x.shape(), &real)
 }
 
@@ -190,14 +186,10 @@ pub fn quantize(x: &Tensor, dtype: DataType, params: &QuantParams) -> Result<Ten
     let (lo, hi) = storage(dtype)?;
     let index = crate::quant::channel_index(params, x.shape());
     let real = x.to_f32s()?;
-    let ints: Vec<i64> = real
-        .iter()
-        .enumerate()
-        .map(|(i, &v)| {
-            let c = index.of(i);
-            i64::from(q::quantize_f32(v, params.scales[c], params.zero_points[c], lo, hi))
-        })
-        .collect();
+    let ints = Tensor::collect(real.iter().enumerate().map(|(i, &v)| {
+        let c = index.of(i);
+        i64::from(q::quantize_f32(v, params.scales[c], params.zero_points[c], lo, hi))
+    }))?;
     Tensor::from_ints(dtype, x.shape(), &ints)
 }
 

@@ -1,7 +1,10 @@
 //! Context of shape and type inference.
 
-use crate::lookup;
+use crate::{Op, lookup, util};
 use ottava_hal::{Attrs, DataType, Dim, Error, Node, Reason, Result, Shape, Tensor, TensorType};
+
+/// Dimensions that an output may have.
+const MAX_RANK: usize = 64;
 
 /// One input as inference sees it.
 #[derive(Debug, Clone, Copy)]
@@ -61,6 +64,49 @@ impl<'a> InferCx<'a> {
         self.opt(i).map(|_| self.const_ints(i)).transpose()
     }
 
+    /// Input `i`'s constant integers; `None` where only data decides them.
+    pub fn known_ints(&self, i: usize) -> Result<Option<Vec<i64>>> {
+        self.input(i)?.constant.map(Tensor::to_ints).transpose()
+    }
+
+    /// Whether data decides one of these inputs: it is there, but not constant.
+    pub fn any_open(&self, inputs: &[usize]) -> bool {
+        inputs.iter().any(|&i| self.opt(i).is_some_and(|input| input.constant.is_none()))
+    }
+
+    /// The axes that input `i` names; all axes where it is absent or data decides it.
+    pub fn axes(&self, i: usize, rank: usize) -> Result<Vec<usize>> {
+        match self.opt(i).and_then(|input| input.constant) {
+            Some(axes) => axes.to_ints()?.into_iter().map(|a| util::axis(a, rank)).collect(),
+            None => Ok((0..rank).collect()),
+        }
+    }
+
+    /// The type of input 0 for output 0, where data decides the extents along some axes.
+    pub fn open_along(&self, axes: &[usize]) -> Result<TensorType> {
+        let mut dims = self.shape(0)?.to_vec();
+        for &axis in axes {
+            dims[axis] = self.fresh(0, axis);
+        }
+        Ok(self.ty(self.dtype(0)?, dims))
+    }
+
+    /// How many numbers input `i` holds, if its type says it.
+    pub fn length(&self, i: usize) -> Result<Option<usize>> {
+        Ok(self.input(i)?.ty.shape.elements())
+    }
+
+    /// The type of output 0 where data decides its extents. Without a rank it is unranked.
+    pub fn open(&self, dtype: DataType, rank: Option<usize>) -> Result<TensorType> {
+        match rank {
+            None => Ok(TensorType::unranked(dtype)),
+            Some(rank) if rank > MAX_RANK => {
+                Err(Error::invalid(format!("{}: an output of {rank} dimensions", self.node.full_op())))
+            }
+            Some(rank) => Ok(self.ty(dtype, (0..rank).map(|axis| self.fresh(0, axis)).collect())),
+        }
+    }
+
     /// A dimension that is not known yet: a symbol that is unique to this node, output and axis.
     pub fn fresh(&self, output: usize, axis: usize) -> Dim {
         Dim::Sym(format!("{}:{output}:{axis}", self.node.name).into())
@@ -94,5 +140,13 @@ pub fn infer(cx: &InferCx) -> Result<Vec<TensorType>> {
         let (lo, hi) = spec.outputs;
         return Err(Error::invalid(format!("{} has {n_out} outputs, expected {lo} to {hi}", cx.node.full_op())));
     }
-    op.infer(cx)
+    let unranked = cx.inputs.iter().flatten().any(|input| input.ty.is_unranked());
+    if unranked && !op.infers_from_unranked() { infer_unranked(op, cx) } else { op.infer(cx) }
+}
+
+/// Where the rank of an input is unknown, an operator is asked for its element types only. What it says of shapes, or
+/// finds wrong, rests on a shape that is not one.
+fn infer_unranked(op: &dyn Op, cx: &InferCx) -> Result<Vec<TensorType>> {
+    let types = op.infer(cx).map_err(|_| cx.dynamic("the rank of an input is not known"))?;
+    Ok(types.into_iter().map(|ty| TensorType::unranked(ty.dtype)).collect())
 }

@@ -75,10 +75,16 @@ pub trait Op: Sync {
     /// Schema.
     fn spec(&self) -> &'static OpSpec;
 
-    /// Types of the outputs from the types of the inputs. A shape that only data decides is an error with reason
-    /// `DynamicShape`; a model may then still declare it. Quantized inputs appear with their storage type; the caller
+    /// Types of the outputs from the types of the inputs. An extent that only data decides is a fresh symbol
+    /// ([`InferCx::fresh`]); where data decides the rank, the type is unranked, and a model may still declare it. An
+    /// operator that cannot even say the element type fails with reason `DynamicShape`. Quantized inputs appear with their storage type; the caller
     /// keeps the element type and parameters of outputs that are already typed, and takes the shape from here.
     fn infer(&self, cx: &InferCx) -> Result<Vec<TensorType>>;
+
+    /// Whether [`Op::infer`] understands inputs of unknown rank.
+    fn infers_from_unranked(&self) -> bool {
+        false
+    }
 
     /// Evaluates on plain tensors.
     fn eval(&self, cx: &EvalCx) -> Result<Vec<Tensor>>;

@@ -1,6 +1,6 @@
 //! Small helpers that many operators share: axes, broadcasting, strides.
 
-use ottava_hal::{DataType, Dim, Error, Reason, Result, Tensor};
+use ottava_hal::{DataType, Dim, Error, Reason, Result, Status, Tensor};
 
 /// A possibly negative axis as an index below `rank`.
 pub fn axis(axis: i64, rank: usize) -> Result<usize> {
@@ -61,11 +61,18 @@ pub fn broadcast_strides(shape: &[usize], to: &[usize]) -> Vec<usize> {
 /// The largest number of elements that an operator may make from shapes and counts that data decides.
 pub const MAX_ELEMENTS: usize = 1 << 31;
 
-/// A zeroed output; an error if it has more than [`MAX_ELEMENTS`] elements.
+/// The largest tensor that an evaluation makes. A few numbers in a small file can ask for any size.
+const MAX_BYTES: usize = 2 << 30;
+
+/// A zeroed output; out of memory if it has more than 2 GiB.
 pub fn output(dtype: DataType, shape: &[usize]) -> Result<Tensor> {
-    match shape.iter().try_fold(1usize, |n, &d| n.checked_mul(d)) {
-        Some(n) if n <= MAX_ELEMENTS => Tensor::zeros(dtype, shape),
-        _ => Err(Error::invalid(format!("an output {dtype}{shape:?} has more than {MAX_ELEMENTS} elements"))),
+    let n = shape.iter().try_fold(1usize, |n, &d| n.checked_mul(d));
+    match n.and_then(|n| dtype.byte_len(n)) {
+        Some(n) if n <= MAX_BYTES => Tensor::zeros(dtype, shape),
+        _ => {
+            let what = format!("an output {dtype}{shape:?} has more than {MAX_BYTES} bytes; use a smaller shape");
+            Err(Error::failed(Status::OutOfHostMemory, what))
+        }
     }
 }
 

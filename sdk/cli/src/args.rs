@@ -1,5 +1,6 @@
 //! The command line as a whole: options of every verb, and what is said about wrong usage.
 
+use crate::failure::Result;
 use crate::verbs::Verb;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, Parser};
@@ -46,7 +47,7 @@ pub struct Global {
 const LATER: &[&str] = &["compile", "explain", "simulate", "conformance", "new-driver"];
 
 /// Says what is wrong with the command line (or shows help, which is no error).
-pub fn usage(error: &clap::Error) -> ExitCode {
+pub fn usage(error: &clap::Error) -> Result<ExitCode> {
     if error.kind() == ErrorKind::InvalidSubcommand
         && let Some(ContextValue::String(verb)) = error.get(ContextKind::InvalidSubcommand)
         && LATER.contains(&verb.as_str())
@@ -56,11 +57,14 @@ pub fn usage(error: &clap::Error) -> ExitCode {
         verbs.sort();
         let list = verbs.join(", ");
         crate::ui::to_stderr(&format!("error: the verb `{verb}` is not part of this version; it offers: {list}\n"));
-        return ExitCode::from(2);
+        return Ok(ExitCode::from(2));
     }
-    // A closed pipe behind `--help` is nothing to tell.
-    let _ = error.print();
-    ExitCode::from(u8::from(error.use_stderr()) * 2)
+    let printed = error.print();
+    if error.use_stderr() {
+        return Ok(ExitCode::from(2));
+    }
+    crate::ui::written(printed)?;
+    Ok(ExitCode::SUCCESS)
 }
 
 #[cfg(test)]

@@ -23,10 +23,14 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
-        Err(e) => return args::usage(&e),
+        Err(e) => return end(args::usage(&e)),
     };
-    match run(cli) {
-        Ok(()) => ExitCode::SUCCESS,
+    end(run(cli).map(|()| ExitCode::SUCCESS))
+}
+
+fn end(result: Result<ExitCode, Failure>) -> ExitCode {
+    match result {
+        Ok(code) => code,
         Err(failure) => {
             ui::to_stderr(&render::failure(&failure, ui::stderr_is_colored()));
             failure.exit_code()
@@ -38,7 +42,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
     ui::start_logging(cli.global.verbose, cli.global.quiet);
     let cx = verbs::Context::new(&cli.global)?;
     let answer = cli.verb.run(&cx)?;
-    cx.ui.print(&answer);
+    cx.ui.print(&answer)?;
     match answer.failed {
         Some(reason) => Err(Failure::Check(reason)),
         None => Ok(()),

@@ -1,12 +1,12 @@
 //! Options that several verbs share.
 
 use crate::failure::{Failure, Result};
-use ottava::{Affine, DeviceOptions, SessionOptions};
+use ottava::{Affine, DeviceOptions, Model, Registry, SessionOptions, Tensor};
 use std::path::{Path, PathBuf};
 
-/// Options of every verb that runs a network.
+/// Options that choose and set up a device.
 #[derive(Debug, clap::Args)]
-pub struct NetworkArgs {
+pub struct DeviceArgs {
     /// Run on this device; `ottava devices` lists them.
     #[arg(long, value_name = "ID")]
     pub device: Option<String>,
@@ -16,6 +16,14 @@ pub struct NetworkArgs {
     /// Instruction set of devices that have several.
     #[arg(long, value_name = "NAME")]
     pub isa: Option<String>,
+}
+
+/// Options of every verb that runs a network.
+#[derive(Debug, clap::Args)]
+pub struct NetworkArgs {
+    /// The device.
+    #[command(flatten)]
+    pub device: DeviceArgs,
     /// Rows per inference, where the model leaves that open.
     #[arg(long, value_name = "B", value_parser = clap::value_parser!(u32).range(1..=65536))]
     pub batch: Option<u32>,
@@ -27,17 +35,120 @@ pub struct NetworkArgs {
     pub affine: Option<Affine>,
 }
 
-impl NetworkArgs {
-    /// How sessions are compiled.
-    pub fn session(&self) -> SessionOptions {
-        SessionOptions {
-            batch: self.batch.map_or(0, |b| b as usize),
-            dims: self.dim.iter().cloned().collect(),
-            device: self.device.clone(),
-            devices: DeviceOptions { threads: self.threads.map(usize::from), isa: self.isa.clone() },
-            state: Vec::new(),
-        }
+impl DeviceArgs {
+    /// Options for every device that knows them.
+    pub fn options(&self) -> DeviceOptions {
+        DeviceOptions { threads: self.threads.map(usize::from), isa: self.isa.clone() }
     }
+
+    /// How sessions are compiled. What no device knows is wrong usage; what the configuration says wrongly is bad input.
+    pub fn session(&self, registry: &Registry) -> Result<SessionOptions> {
+        let open = |options: &DeviceOptions| match &self.device {
+            Some(id) => registry.open_one(id, options).map(drop),
+            None => registry.open(options).map(drop),
+        };
+        open(&DeviceOptions::default()).map_err(|e| {
+            let is_named_here = self.device.is_some() && e.detail().file.is_none();
+            if is_named_here && e.detail().code == ottava::codes::NO_DEVICE { usage(&e) } else { Failure::Error(e) }
+        })?;
+        let devices = self.options();
+        // The session says again what it finds worth a warning.
+        let silent = tracing::subscriber::NoSubscriber::new();
+        tracing::subscriber::with_default(silent, || open(&devices)).map_err(|e| match e {
+            ottava::Error::Failed(_) => Failure::Error(e),
+            _ => usage(&e),
+        })?;
+        Ok(SessionOptions { device: self.device.clone(), devices, ..SessionOptions::default() })
+    }
+}
+
+fn usage(e: &ottava::Error) -> Failure {
+    Failure::Usage(e.detail().to_string())
+}
+
+impl NetworkArgs {
+    /// How sessions of a model are compiled.
+    pub fn session(&self, registry: &Registry, model: &Model) -> Result<SessionOptions> {
+        let options = self.device.session(registry)?;
+        let mut dims = std::collections::BTreeMap::new();
+        for (name, n) in &self.dim {
+            if dims.insert(name.clone(), *n).is_some_and(|before| before != *n) {
+                return Err(Failure::Usage(format!("`--dim {name}` is given twice")));
+            }
+        }
+        let batch = self.asked_batch(model)?;
+        Ok(SessionOptions { batch, dims, ..options })
+    }
+
+    /// The batch, which is also the value of the symbols on axis 0; 0 where nothing was said.
+    fn asked_batch(&self, model: &Model) -> Result<usize> {
+        let symbols = model.batch_symbols();
+        let mut given = self.dim.iter().filter(|(name, _)| symbols.contains(name));
+        if let Some(batch) = self.batch.map(|b| b as usize) {
+            return match given.find(|(_, n)| *n != batch) {
+                None => Ok(batch),
+                Some((name, n)) => Err(Failure::Usage(format!(
+                    "`--dim {name}={n}` contradicts `--batch {batch}`: `{name}` is the batch of this model"
+                ))),
+            };
+        }
+        let Some((_, first)) = given.next() else { return Ok(0) };
+        Ok(if given.all(|(_, n)| n == first) { *first } else { 0 })
+    }
+
+    /// Refuses a `--batch` that the given arrays contradict.
+    pub fn expect_batch(&self, model: &Model, given: &[(String, Tensor)]) -> Result<()> {
+        let Some(batch) = self.batch.map(|b| b as usize) else { return Ok(()) };
+        let is_open = !model.batch_symbols().is_empty();
+        for (i, (name, ty)) in model.inputs().iter().enumerate() {
+            let is_batched = match ty.shape.0.first() {
+                Some(dim) if is_open => dim.known().is_none(),
+                first => first.is_some() && i == 0,
+            };
+            let rows = given.iter().find(|(n, _)| n == name).and_then(|(_, t)| t.shape().first().copied());
+            if let Some(rows) = rows.filter(|n| is_batched && *n != batch) {
+                let text = format!("`--batch {batch}` contradicts input `{name}`, which has {rows} rows; leave it out");
+                return Err(Failure::Usage(text));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A number of rows, from 1 up.
+pub fn rows() -> clap::builder::RangedU64ValueParser<usize> {
+    clap::builder::RangedU64ValueParser::new().range(1..)
+}
+
+/// A number that is one.
+pub fn finite(text: &str) -> Result<f64, String> {
+    text.parse().ok().filter(|v: &f64| v.is_finite()).ok_or_else(|| format!("`{text}` is not a finite number"))
+}
+
+/// Refuses to write over what is read.
+pub fn refuse_same(output: &Path, inputs: &[&Path]) -> Result<()> {
+    let same = |input: &&&Path| is_same_file(output, input);
+    match inputs.iter().find(same) {
+        None => Ok(()),
+        Some(input) => Err(Failure::Usage(format!(
+            "`{}` would be written over the input `{}`; choose another name",
+            output.display(),
+            input.display()
+        ))),
+    }
+}
+
+#[cfg(unix)]
+fn is_same_file(a: &Path, b: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    let id = |path: &Path| std::fs::metadata(path).ok().map(|m| (m.dev(), m.ino()));
+    id(a).is_some_and(|a| Some(a) == id(b))
+}
+
+#[cfg(not(unix))]
+fn is_same_file(a: &Path, b: &Path) -> bool {
+    let whole = |path: &Path| path.canonicalize().ok();
+    whole(a).is_some_and(|a| Some(a) == whole(b))
 }
 
 fn dim(text: &str) -> Result<(String, usize), String> {
@@ -47,11 +158,11 @@ fn dim(text: &str) -> Result<(String, usize), String> {
         .ok_or_else(|| format!("`{text}` is not NAME=N, for example `batch=8`"))
 }
 
-/// `I/N`; I counts from 1 to N (0 names the last part too).
+/// `I/N`; I counts from 1 to N.
 pub fn shard(text: &str) -> Result<ottava::Shard, String> {
     let parsed = text.split_once('/').and_then(|(i, n)| Some((i.parse::<usize>().ok()?, n.parse::<usize>().ok()?)));
     match parsed {
-        Some((i, n)) if n > 0 && i <= n => Ok(ottava::Shard { index: i % n, count: n }),
+        Some((i, n)) if (1..=n).contains(&i) => Ok(ottava::Shard { index: i - 1, count: n }),
         _ => Err(format!("`{text}` is not I/N with I from 1 to N, for example `2/3`")),
     }
 }
@@ -86,9 +197,17 @@ mod tests {
 
     #[test]
     fn shards_count_from_one() {
-        assert_eq!(shard("1/3"), Ok(ottava::Shard { index: 1, count: 3 }));
-        assert_eq!(shard("3/3"), shard("0/3"));
-        assert!(shard("4/3").is_err() && shard("1/0").is_err() && shard("x").is_err());
+        assert_eq!(shard("1/3"), Ok(ottava::Shard { index: 0, count: 3 }));
+        assert_eq!(shard("3/3"), Ok(ottava::Shard { index: 2, count: 3 }));
+        for bad in ["0/3", "4/3", "1/0", "0/0", "x"] {
+            assert!(shard(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn minima_are_numbers() {
+        assert_eq!(finite("0.5"), Ok(0.5));
+        assert!(finite("nan").is_err() && finite("inf").is_err() && finite("").is_err());
     }
 
     #[test]

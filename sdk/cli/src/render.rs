@@ -1,6 +1,7 @@
 //! How an error looks. The only place that knows.
 
 use crate::failure::Failure;
+use crate::text::printable;
 use ottava::{Detail, Place};
 use std::fmt::Write;
 
@@ -17,15 +18,15 @@ pub fn failure(failure: &Failure, colored: bool) -> String {
     let paint = |style: &'static str| if colored { (style, OFF) } else { ("", "") };
     let ((red, off), (bold, _), (blue, _)) = (paint(RED), paint(BOLD), paint(BLUE));
     match failure {
-        Failure::Check(text) => format!("{red}failed{off}: {text}\n"),
-        Failure::Usage(text) => format!("{red}error{off}: {text}\n"),
+        Failure::Check(text) => format!("{red}failed{off}: {}\n", printable(text)),
+        Failure::Usage(text) => format!("{red}error{off}: {}\n", printable(text)),
         Failure::Error(e) => {
             let d = e.detail();
-            let mut out = format!("{red}error[{}]{off}: {bold}{}{off}\n", d.code, d.message);
+            let mut out = format!("{red}error[{}]{off}: {bold}{}{off}\n", d.code, printable(&d.message));
             out.push_str(&place(d, blue, off));
             for (label, text) in [("found", &d.found), ("expected", &d.expected), ("help", &d.help)] {
                 if let Some(text) = text {
-                    let _ = writeln!(out, "   {blue}={off} {label}: {text}");
+                    let _ = writeln!(out, "   {blue}={off} {label}: {}", printable(text));
                 }
             }
             out
@@ -35,7 +36,7 @@ pub fn failure(failure: &Failure, colored: bool) -> String {
 
 /// `  --> file:line:column` with the line and a caret, or `  --> file, name`.
 fn place(d: &Detail, blue: &str, off: &str) -> String {
-    let file = d.file.as_ref().map(|f| f.display().to_string());
+    let file = d.file.as_ref().map(|f| printable(&f.display().to_string()));
     match (&d.place, file) {
         (Some(Place::Text { line, column, source }), file) => {
             let file = file.unwrap_or_else(|| "text".to_owned());
@@ -47,8 +48,8 @@ fn place(d: &Detail, blue: &str, off: &str) -> String {
                 " ".repeat(caret)
             )
         }
-        (Some(Place::Named(name)), Some(file)) => format!("  {blue}-->{off} {file}, {name}\n"),
-        (Some(Place::Named(name)), None) => format!("  {blue}-->{off} {name}\n"),
+        (Some(Place::Named(name)), Some(file)) => format!("  {blue}-->{off} {file}, {}\n", printable(name)),
+        (Some(Place::Named(name)), None) => format!("  {blue}-->{off} {}\n", printable(name)),
         (None, Some(file)) => format!("  {blue}-->{off} {file}\n"),
         (None, None) => String::new(),
     }

@@ -1,12 +1,23 @@
 //! Tables and numbers for people.
 
-use comfy_table::{CellAlignment, Table, presets};
+use comfy_table::{CellAlignment, ContentArrangement, Row, Table, presets};
 
-/// A table with a header; the columns of `right` are aligned to the right.
+/// A text in which control characters are written as escapes, so that a name cannot steer a terminal. Line feeds and tabs
+/// stay.
+pub fn printable(text: &str) -> String {
+    let keep = |c: char| !c.is_control() || c == '\n' || c == '\t';
+    text.chars().map(|c| if keep(c) { c.to_string() } else { c.escape_default().to_string() }).collect()
+}
+
+/// A table with a header; the columns of `right` are aligned to the right. On a terminal that is too narrow, cells end in an
+/// ellipsis.
 pub fn table(header: &[&str], right: &[usize], rows: impl IntoIterator<Item = Vec<String>>) -> String {
     let mut table = Table::new();
-    table.load_style(presets::NOTHING).set_header(header);
-    rows.into_iter().for_each(|row| {
+    table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic).set_header(header);
+    table.set_truncation_indicator("…");
+    rows.into_iter().for_each(|cells| {
+        let mut row = Row::from(cells.iter().map(|cell| printable(cell).replace('\n', "\\n")).collect::<Vec<_>>());
+        row.max_height(1);
         table.add_row(row);
     });
     for &i in right {
@@ -52,6 +63,13 @@ pub fn number(value: f64) -> serde_json::Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_cannot_steer_a_terminal() {
+        assert_eq!(printable("a\x1b[31mb\u{9b}\n\u{fc}"), "a\\u{1b}[31mb\\u{9b}\n\u{fc}");
+        let rows = [vec!["x\r\ny".to_owned()]];
+        assert_eq!(table(&["name"], &[], rows).lines().last(), Some(" x\\r\\ny"));
+    }
 
     #[test]
     fn numbers_are_short() {

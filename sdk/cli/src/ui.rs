@@ -1,5 +1,7 @@
 //! Terminal: answers, progress, warnings, logging.
 
+use crate::failure::Result;
+use crate::text::printable;
 use indicatif::{ProgressBar, ProgressStyle};
 use ottava::{Diagnostic, Severity};
 use serde_json::Value;
@@ -37,13 +39,19 @@ pub struct Ui {
 
 impl Ui {
     /// Writes an answer to stdout.
-    pub fn print(&self, answer: &Answer) {
-        if self.json {
-            if !answer.json.is_null() {
-                to_stdout(&format!("{:#}\n", answer.json));
-            }
-        } else if !answer.text.is_empty() {
-            to_stdout(&format!("{}\n", answer.text.trim_end()));
+    pub fn print(&self, answer: &Answer) -> Result<()> {
+        match self.json {
+            true if answer.json.is_null() => Ok(()),
+            true => to_stdout(&format!("{:#}\n", answer.json)),
+            false if answer.text.is_empty() => Ok(()),
+            false => to_stdout(&format!("{}\n", printable(answer.text.trim_end()))),
+        }
+    }
+
+    /// A warning to stderr.
+    pub fn warn(&self, text: &str) {
+        if !self.quiet {
+            to_stderr(&format!("warning: {}\n", printable(text)));
         }
     }
 
@@ -64,7 +72,7 @@ impl Ui {
             return;
         }
         let shown = |d: &&Diagnostic| self.verbose || d.severity != Severity::Note;
-        list.iter().filter(shown).for_each(|d| to_stderr(&format!("{d}\n")));
+        list.iter().filter(shown).for_each(|d| to_stderr(&format!("{}\n", printable(&d.to_string()))));
         let hidden = list.iter().filter(|d| !shown(d)).count();
         if hidden > 0 {
             let noun = if hidden == 1 { "note" } else { "notes" };
@@ -92,10 +100,22 @@ impl Drop for Bar {
     }
 }
 
-/// Writes to stdout. A reader that has gone away is not an error worth telling.
-pub fn to_stdout(text: &str) {
+/// Writes to stdout. A reader that has gone away is not an error worth telling; a full disk is.
+pub fn to_stdout(text: &str) -> Result<()> {
     let mut out = std::io::stdout().lock();
-    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    written(out.write_all(text.as_bytes()).and_then(|()| out.flush()))
+}
+
+/// What a write to stdout came to.
+pub fn written(result: std::io::Result<()>) -> Result<()> {
+    match result {
+        Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => {
+            let what = format!("cannot write the answer to stdout: {e}");
+            let error = ottava::Error::invalid(ottava::codes::DATA_WRITE, what);
+            Err(error.help("check where stdout goes, and the free space there").into())
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Writes to stderr.

@@ -43,7 +43,7 @@ impl Batches {
         limit: Option<usize>,
     ) -> Result<Self> {
         let options = with_data_dims(options, &feed);
-        let batch = batch_size(model, &feed, options.batch)?;
+        let batch = batch_size(model, &feed, asked_batch(model, &options)?)?;
         let session = Session::new(model, registry, &SessionOptions { batch, ..options })?;
         Ok(Self { session, batch, feed, limit })
     }
@@ -75,6 +75,22 @@ pub(crate) fn with_data_dims(options: &SessionOptions, feed: &Feed) -> SessionOp
         options.dims.entry(name.clone()).or_insert(*n);
     }
     options
+}
+
+/// Rows per run that the caller asks for, as a batch or as the value of a symbol on axis 0; 0 where it does not.
+pub(crate) fn asked_batch(model: &Model, options: &SessionOptions) -> Result<usize> {
+    let mut asked = options.batch;
+    for symbol in model.batch_symbols() {
+        let Some(&n) = options.dims.get(&symbol) else { continue };
+        if asked != 0 && asked != n {
+            return Err(Error::invalid(codes::MODEL_DIM, format!("the dimension `{symbol}` is the batch"))
+                .in_file(&model.origin)
+                .found(format!("{n} for the dimension, {asked} for the batch"))
+                .expected("the same number"));
+        }
+        asked = n;
+    }
+    Ok(asked)
 }
 
 /// Rows per run: what the file fixes, else what was asked for. Asking for something else than the file fixes is an error.

@@ -2,7 +2,7 @@
 //!
 //! What is kept is a function of the multiset of samples: order, batch size and shards leave no trace in the bytes.
 
-use crate::batches::{Progress, batch_size, with_data_dims};
+use crate::batches::{Progress, asked_batch, batch_size, with_data_dims};
 use crate::data::{Affine, Data, Feed, batches_of};
 use crate::error::{Error, Result, codes};
 use crate::model::Model;
@@ -79,9 +79,12 @@ pub fn calibrate(
 ) -> Result<Calibration> {
     let watch = Watch::new(model, registry)?;
     let feed = Feed::new(data, &model.inputs(), options.affine)?;
-    let session_options = with_data_dims(&options.session, &feed);
+    let mut session_options = with_data_dims(&options.session, &feed);
+    let batch_symbols = model.batch_symbols();
+    // The last batch may be shorter, so each session gets its batch from its size.
+    session_options.dims.retain(|name, _| !batch_symbols.contains(name));
     let (mut calibration, one_by_one) = empty(&watch.canonical, options.observer);
-    let batch = if one_by_one { 1 } else { batch_size(model, &feed, options.session.batch)? };
+    let batch = if one_by_one { 1 } else { batch_size(model, &feed, asked_batch(model, &options.session)?)? };
     let rows = options.shard.map_or(0..feed.n_rows, |s| s.rows(feed.n_rows));
     let (first, total) = (rows.start, rows.len() as u64);
     let mut sessions: BTreeMap<usize, Session> = BTreeMap::new();

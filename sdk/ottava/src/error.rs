@@ -39,12 +39,16 @@ pub mod codes {
     pub const DATA_IMAGE: &str = "M0707";
     /// A result cannot be written.
     pub const DATA_WRITE: &str = "M0708";
+    /// A result holds values that are no numbers.
+    pub const DATA_NAN: &str = "M0709";
     /// A calibration cannot be read, merged or used.
     pub const CALIBRATION: &str = "Q0601";
     /// A recipe cannot be read or does not fit.
     pub const RECIPE: &str = "Q0602";
     /// A model cannot be quantized as asked.
     pub const QUANTIZE: &str = "Q0603";
+    /// A rule of a recipe has no effect.
+    pub const RECIPE_UNUSED: &str = "Q0604";
     /// Compilation for the chosen devices failed.
     pub const COMPILE: &str = "P0601";
     /// A device or driver failed.

@@ -62,8 +62,10 @@ pub struct Evaluation {
     pub value: Option<f64>,
     /// Rows.
     pub n: usize,
-    /// Rows that count, for the metrics that are fractions.
+    /// Rows that count, for the metrics that are fractions. A row with a NaN never does.
     pub hits: usize,
+    /// Rows whose first output (of either model) holds a NaN.
+    pub nan_rows: usize,
     /// Signal-to-noise ratio against the other model or the labels, decibel.
     pub sqnr_db: Option<f64>,
     /// Time of the runs per row, milliseconds.
@@ -87,6 +89,10 @@ impl Rows {
     fn row(&self, i: usize) -> &[f32] {
         self.values.get(i * self.len..(i + 1) * self.len).unwrap_or_default()
     }
+
+    fn has_nan(&self, i: usize) -> bool {
+        self.row(i).iter().any(|v| v.is_nan())
+    }
 }
 
 /// Runs a model over data and measures it. `against` gives the other model for `agree`, `cosine` and `mse`.
@@ -106,11 +112,14 @@ pub fn evaluate(
         Metric::Top1 | Metric::Top5 => {
             let labels = labels(data, &result, options.limit)?;
             let k = if metric == Metric::Top1 { 1 } else { 5 };
+            let nan = nan_rows(&[&rows], result.n);
             let hit = |(i, l): &(usize, &usize)| {
-                if k == 1 { argmax(rows.row(*i)) == Some(**l) } else { in_top_k(rows.row(*i), **l, k) }
+                let right = || if k == 1 { argmax(rows.row(*i)) == Some(**l) } else { in_top_k(rows.row(*i), **l, k) };
+                !nan[*i] && right()
             };
             result.hits = labels.iter().enumerate().filter(hit).count();
             result.value = Some(share(result.hits, result.n));
+            note_nan(&nan, &mut result);
         }
         Metric::Mse | Metric::Cosine | Metric::Agree => {
             let other = match against {
@@ -134,6 +143,21 @@ fn check(options: &EvaluateOptions, against: Option<&Model>) -> Result<()> {
 
 fn share(hits: usize, n: usize) -> f64 {
     if n == 0 { 0.0 } else { hits as f64 / n as f64 }
+}
+
+/// Which rows hold a NaN on any side.
+fn nan_rows(sides: &[&Rows], n: usize) -> Vec<bool> {
+    (0..n).map(|i| sides.iter().any(|side| side.has_nan(i))).collect()
+}
+
+/// Counts rows with NaN, and says so.
+fn note_nan(nan: &[bool], result: &mut Evaluation) {
+    result.nan_rows = nan.iter().filter(|is_nan| **is_nan).count();
+    if result.nan_rows > 0 {
+        let message = format!("{} of {} rows hold NaN in the first output", result.nan_rows, result.n);
+        let help = "they never count as hits; look for infinite or missing numbers in the data and the model";
+        result.diagnostics.push(Diagnostic::warning(codes::DATA_NAN, "", message).with_help(help));
+    }
 }
 
 fn labels(data: &Data, result: &Evaluation, limit: Option<usize>) -> Result<Vec<usize>> {
@@ -173,7 +197,8 @@ fn compare(metric: Metric, rows: &Rows, other: &Rows, result: &mut Evaluation) -
     }
     let mut sums = Sums::default();
     sums.add(&other.values, &rows.values);
-    let same = |i: &usize| argmax(rows.row(*i)) == argmax(other.row(*i));
+    let nan = nan_rows(&[rows, other], result.n);
+    let same = |i: &usize| !nan[*i] && argmax(rows.row(*i)) == argmax(other.row(*i));
     result.hits = (0..result.n).filter(same).count();
     result.sqnr_db = Some(sums.sqnr_db());
     result.value = Some(match metric {
@@ -181,6 +206,7 @@ fn compare(metric: Metric, rows: &Rows, other: &Rows, result: &mut Evaluation) -
         Metric::Cosine => sums.cosine(),
         _ => share(result.hits, result.n),
     });
+    note_nan(&nan, result);
     Ok(())
 }
 
@@ -200,7 +226,7 @@ fn collect(
     let first_type = batches.session.outputs().first().map(|(_, ty)| ty.clone());
     batches.run(progress, |b: BatchOutput| {
         if options.metric.is_some() {
-            add_rows(&mut rows, &b, first_type.as_ref())?;
+            add_rows(&mut rows, &b, batches.batch, first_type.as_ref()).map_err(|e| e.in_file(&model.origin))?;
         }
         evaluation.n += b.count;
         ns = ns.saturating_add(b.ns);
@@ -216,14 +242,26 @@ fn collect(
     Ok((rows, evaluation))
 }
 
-fn add_rows(rows: &mut Rows, b: &BatchOutput, ty: Option<&TensorType>) -> Result<()> {
+/// Adds the rows of a batch. The output of a batch of one belongs to its row whatever its shape; others must be batched on
+/// axis 0.
+fn add_rows(rows: &mut Rows, b: &BatchOutput, batch: usize, ty: Option<&TensorType>) -> Result<()> {
     let fail = |what: String| Error::invalid(codes::DATA_SHAPE, format!("the first output: {what}"));
     let (Some(output), Some(ty)) = (b.outputs.first(), ty) else { return Err(fail("there is none".into())) };
+    if b.count == 0 || (batch > 1 && output.shape().first() != Some(&b.count)) {
+        return Err(fail("its axis 0 is not the batch".into())
+            .found(format!("{:?}", output.shape()))
+            .expected(format!("{} rows", b.count))
+            .help("evaluate it with `--batch 1`, or export the model with the batch on axis 0"));
+    }
     let values = real_values(output, ty.quant.as_deref()).map_err(|e| fail(e.to_string()))?;
-    if b.count == 0 || values.len() % b.count != 0 {
+    if values.len() % b.count != 0 {
         return Err(fail(format!("{} values do not divide into {} rows", values.len(), b.count)));
     }
     rows.len = values.len() / b.count;
     rows.values.extend(values);
     Ok(())
 }
+
+#[cfg(test)]
+#[path = "evaluate_tests.rs"]
+mod tests;

@@ -194,7 +194,7 @@ fn named(graph: &Graph, ids: &[ottava_hal::ValueId]) -> Vec<(String, TensorType)
     ids.iter().map(|id| (graph.name_of(*id).to_owned(), graph.ty(*id).clone())).collect()
 }
 
-fn is_quantized(node: &ottava_hal::Node) -> bool {
+pub(crate) fn is_quantized(node: &ottava_hal::Node) -> bool {
     node.op.starts_with("QLinear")
         || node.op.contains("Integer")
         || node.op.contains("QuantizeLinear")

@@ -8,8 +8,9 @@ use crate::model::Model;
 use crate::probe;
 use crate::registry::Registry;
 use crate::session::SessionOptions;
-use ottava_graph::Diagnostic;
+use ottava_graph::{Diagnostic, Graph};
 use ottava_hal::RequantMode;
+use ottava_quantize::recipe::NodeRule;
 use ottava_quantize::{Calibration, Quantized, Recipe};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -61,6 +62,7 @@ impl Model {
         progress: &mut Progress,
     ) -> Result<QuantizedModel> {
         check_offered(registry, &options.recipe)?;
+        self.check_float()?;
         let canonical = probe::canonical_unbound(self, registry)?;
         let recipe = &options.recipe;
         let result = match source {
@@ -73,7 +75,21 @@ impl Model {
                 ottava_quantize::quantize(&canonical, &calibration, recipe)
             }
         };
-        self.finish(result.map_err(|e| quantize_error(e, self))?)
+        let mut result = result.map_err(|e| quantize_error(e, self))?;
+        result.diagnostics.extend(unused_rules(recipe, [&canonical, &self.graph]));
+        self.finish(result)
+    }
+
+    /// A model that holds integer operators already has scales of its own, which a second quantization would not keep.
+    fn check_float(&self) -> Result<()> {
+        let mut quantized = self.graph.nodes.iter().filter(|n| crate::model::is_quantized(n));
+        let Some(first) = quantized.next() else { return Ok(()) };
+        Err(Error::invalid(codes::QUANTIZE, "the model is already quantized")
+            .in_file(&self.origin)
+            .at(format!("`{}`", first.name))
+            .found(format!("{} operators that quantize or are integer, the first is {}", quantized.count() + 1, first.op))
+            .expected("a float model")
+            .help("quantize the float model that it was made from"))
     }
 
     fn finish(&self, quantized: Quantized) -> Result<QuantizedModel> {
@@ -109,6 +125,20 @@ fn check_offered(registry: &Registry, recipe: &Recipe) -> Result<()> {
         return refuse(codes::RECIPE, "target_sqnr_db", what, "write `target_sqnr_db: None`, name nodes in `nodes`");
     }
     Ok(())
+}
+
+/// A warning for each pattern that matches no node: a misspelt name would go unnoticed.
+fn unused_rules(recipe: &Recipe, graphs: [&Graph; 2]) -> Vec<Diagnostic> {
+    let names = || graphs.into_iter().flat_map(|g| &g.nodes).map(|n| n.name.as_str());
+    let warn = |rule: &NodeRule| {
+        let what = format!("the recipe's pattern `{}` under `nodes` matches no node", rule.name);
+        let help = match crate::suggest::nearest(&rule.name, names()) {
+            Some(name) => format!("did you mean `{name}`?"),
+            None => "compare it with the names of the nodes in the model".to_owned(),
+        };
+        Diagnostic::warning(codes::RECIPE_UNUSED, "", what).with_help(help)
+    };
+    recipe.nodes.iter().filter(|rule| !names().any(|name| rule.glob.is_match(name))).map(warn).collect()
 }
 
 fn quantize_error(e: ottava_quantize::Error, model: &Model) -> Error {

@@ -1,6 +1,6 @@
 //! Layer by layer: a quantized network against its float original, and a device against the reference.
 
-use crate::batches::{Progress, batch_size, first_rows, with_data_dims};
+use crate::batches::{Progress, asked_batch, batch_size, first_rows, with_data_dims};
 use crate::data::{Affine, Data, Feed};
 use crate::error::{Error, Result, codes};
 use crate::metrics::Sums;
@@ -105,7 +105,7 @@ fn prepare(
 ) -> Result<(Sides, usize)> {
     let affine = if takes_floats(quantized) { options.affine } else { None };
     let feeds = [Feed::new(data, &quantized.inputs(), affine)?, Feed::new(data, &float.inputs(), options.affine)?];
-    let batch = batch_size(quantized, &feeds[0], options.session.batch)?;
+    let batch = batch_size(quantized, &feeds[0], asked_batch(quantized, &options.session)?)?;
     if batch != batch_size(float, &feeds[1], batch)? {
         return Err(
             Error::invalid(codes::MODEL_DIM, "the two models do not take the same batch").in_file(&float.origin)

@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 pub enum Outcome {
     /// Every output of every data set is right.
     Pass,
-    /// Refused with a reason that names operator, type or attribute.
+    /// Refused; the message names operator, type or attribute.
     Unsupported(String),
     /// Anything else.
     Fail(String),
@@ -36,6 +36,15 @@ impl Outcome {
         }
     }
 
+    /// The state as lists of expected states hold it: `pass`, `unsupported(REASON)`, `fail`. The reason is the element type,
+    /// the operator or the operator set that is not there.
+    pub fn state(&self) -> String {
+        match self {
+            Self::Unsupported(text) => format!("unsupported({})", reason(text)),
+            other => other.name().to_owned(),
+        }
+    }
+
     /// The reason or what went wrong; empty for a pass.
     pub fn detail(&self) -> &str {
         match self {
@@ -43,6 +52,22 @@ impl Outcome {
             Self::Unsupported(text) | Self::Fail(text) => text,
         }
     }
+}
+
+/// The word of a message that stays the same when its wording changes: what is missing.
+fn reason(message: &str) -> String {
+    let word = |before: &str| {
+        let rest = message.split(before).nth(1)?;
+        Some(rest.chars().take_while(|c| c.is_ascii_alphanumeric() || "_.".contains(*c)).collect::<String>())
+    };
+    let operator = || message.split(" (operator set").next().filter(|head| head.len() < message.len());
+    if let Some(name) = word("element type ") {
+        return name;
+    }
+    if let Some(name) = operator().and_then(|head| head.rsplit(' ').next()) {
+        return name.to_owned();
+    }
+    word("operator set ").map_or_else(|| "other".to_owned(), |n| format!("operator set {n}"))
 }
 
 /// How close floats must be.
@@ -231,6 +256,16 @@ mod tests {
         assert!(compare(&t(&[1.01]), &t(&[1.0]), Tolerance::default()).unwrap_err().contains("1 of 1 differ"));
         assert!(compare(&t(&[-inf]), &t(&[inf]), Tolerance::default()).is_err());
         assert!(compare(&t(&[0.0]), &t(&[f32::NAN]), Tolerance::default()).is_err());
+    }
+
+    #[test]
+    fn states_name_what_is_missing() {
+        let state = |text: &str| Outcome::Unsupported(text.into()).state();
+        assert_eq!(state("m.onnx: value `x` has element type INT2, which is not supported"), "unsupported(INT2)");
+        assert_eq!(state("m.onnx: `a b`: DFT (operator set 20): operator DFT is not implemented"), "unsupported(DFT)");
+        assert_eq!(state("m.onnx: operator set 1; supported are 7 to 28"), "unsupported(operator set 1)");
+        assert_eq!(state("out of luck"), "unsupported(other)");
+        assert_eq!(Outcome::Pass.state(), "pass");
     }
 
     #[test]

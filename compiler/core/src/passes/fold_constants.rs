@@ -1,8 +1,11 @@
 //! Computes nodes whose inputs are all constant, on the device that the caller hands in (the reference).
 //!
 //! `DequantizeLinear` of a constant stays until the last phase: the integers behind it may become the weights of an
-//! integer operator. `Shape` and `Size` fold as soon as the shape is known, whatever computes the value. A result of
-//! more than 16 MiB that is larger than its inputs is left alone, so a small file cannot become a large program.
+//! integer operator. `Shape` and `Size` fold as soon as the shape is known, whatever computes the value.
+//!
+//! A small file cannot become a large program: all results together have at most 16 MiB and four times the bytes of the
+//! constants that the graph came with. Nodes beyond that stay. Results of up to 1 KiB do not count, so that
+//! the arithmetic of shapes always folds; the number of nodes bounds them.
 
 use super::rules::{is, is_any, is_ottava};
 use crate::{Cx, evaluate_constant};
@@ -10,8 +13,11 @@ use ottava_graph::{Diagnostic, Graph, Patch, Result, infer_types, rewrite};
 use ottava_hal::{Node, Tensor};
 use std::collections::BTreeSet;
 
-/// Results above this size fold only if they do not grow.
-const MAX_GROWN_BYTES: usize = 16 << 20;
+/// Bytes of results that every graph may have, beside [`GROWTH`] times its constants.
+const BASE_BYTES: usize = 16 << 20;
+const GROWTH: usize = 4;
+/// Bytes of a result that always folds.
+const SMALL_BYTES: usize = 1 << 10;
 
 /// Folds, and keeps dequantization of constants.
 pub fn run(graph: &mut Graph, cx: &mut Cx) -> Result<usize> {
@@ -27,6 +33,7 @@ pub fn run_all(graph: &mut Graph, cx: &mut Cx) -> Result<usize> {
 fn fold(graph: &mut Graph, cx: &mut Cx, may_fold: fn(&Node) -> bool) -> Result<usize> {
     let mut refused = BTreeSet::new();
     let mut total = 0;
+    cx.fold_budget.get_or_insert_with(|| initial_budget(graph));
     loop {
         let n = fold_once(graph, cx, may_fold, &mut refused)?;
         total += n;
@@ -51,11 +58,18 @@ fn fold_once(
         if let Some(data) = known_shape(graph, node)? {
             return Ok(Some(replace_by(graph, index, vec![data])));
         }
-        if !inputs_are_constant(graph, node) || grows(graph, node) {
+        let budget = cx.fold_budget.unwrap_or(0);
+        if !inputs_are_constant(graph, node) || !affordable(result_bytes(graph, node), budget) {
             return Ok(None);
         }
         match evaluate_constant(cx.folder, graph, index) {
-            Ok(results) => Ok(Some(replace_by(graph, index, results))),
+            Ok(results) => {
+                let made = results.iter().map(|t| t.bytes().len()).fold(0, usize::saturating_add);
+                if made > SMALL_BYTES {
+                    cx.fold_budget = Some(budget.saturating_sub(made));
+                }
+                Ok(Some(replace_by(graph, index, results)))
+            }
             Err(e) => {
                 let message = format!("not folded: {e}");
                 cx.diagnostics.push(Diagnostic::note("M0401", &node.name, message));
@@ -72,12 +86,28 @@ fn inputs_are_constant(graph: &Graph, node: &Node) -> bool {
     (inputs.peek().is_some() || generates) && inputs.all(|id| graph.constant(*id).is_some())
 }
 
-/// A shape that only data decides (NonZero) is bounded by the inputs.
-fn grows(graph: &Graph, node: &Node) -> bool {
-    let size = |id| graph.ty(id).byte_len().unwrap_or(0);
-    let into: usize = node.inputs.iter().flatten().map(|id| size(*id)).fold(0, usize::saturating_add);
-    let out: usize = node.outputs.iter().map(|id| size(*id)).fold(0, usize::saturating_add);
-    out > MAX_GROWN_BYTES && out > into
+fn initial_budget(graph: &Graph) -> usize {
+    let constants = graph.values.iter().filter_map(|v| v.constant.as_ref());
+    let bytes = constants.map(|t| t.bytes().len()).fold(0, usize::saturating_add);
+    bytes.saturating_mul(GROWTH).saturating_add(BASE_BYTES)
+}
+
+fn affordable(bytes: usize, budget: usize) -> bool {
+    bytes <= SMALL_BYTES || bytes <= budget
+}
+
+/// Bytes of a node's results. Where data decides their shape although all inputs are constant (NonZero), it is bounded
+/// by eight bytes for each axis of each element.
+fn result_bytes(graph: &Graph, node: &Node) -> usize {
+    let sum = |bytes: &mut dyn Iterator<Item = usize>| bytes.fold(0, usize::saturating_add);
+    let inputs = || node.inputs.iter().flatten().map(|id| graph.ty(*id));
+    let into = sum(&mut inputs().map(|ty| ty.byte_len().unwrap_or(0)));
+    let axes = inputs().map(|ty| ty.shape.rank()).max().unwrap_or(0).max(1);
+    let unknown = into.saturating_mul(axes).saturating_mul(8);
+    sum(&mut node.outputs.iter().map(|id| match graph.ty(*id) {
+        ty if ty.shape.known().is_some() => ty.byte_len().unwrap_or(usize::MAX),
+        _ => unknown,
+    }))
 }
 
 /// The result of `Shape` and `Size` of a value of known shape.

@@ -4,7 +4,7 @@ use super::functions::Opsets;
 use super::proto::GraphProto;
 use super::raw::{RawNode, Refusal};
 use ottava_graph::Graph;
-use ottava_hal::{DataType, Node, RequantMode, Shape, TensorType, ValueId};
+use ottava_hal::{DataType, Node, RequantMode, TensorType, ValueId};
 use std::collections::{HashMap, HashSet};
 
 /// Operators that rescale an accumulator; ONNX means the mode `fp32_rne`.
@@ -63,7 +63,8 @@ impl Builder<'_> {
             let name = name.unwrap_or_else(|| cx.values.unique(&format!("{}/unused{i}", node.name)));
             // Where the file declares nothing, inference will.
             let ty = self.declared.get(&name).cloned();
-            let ty = ty.unwrap_or_else(|| TensorType::new(DataType::F32, Shape::default()));
+            let dtype = cx.dtypes.get(&name).copied().unwrap_or(DataType::F32);
+            let ty = ty.unwrap_or_else(|| TensorType::unranked(dtype));
             let id = self.graph.add_value(&name, ty);
             self.ids.insert(name, id);
             node.outputs.push(id);

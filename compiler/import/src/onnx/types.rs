@@ -78,7 +78,7 @@ fn what(kind: &Kind) -> &'static str {
     }
 }
 
-/// The stored form. A symbol that inference made up (it has a `:`) is written as an unnamed dimension.
+/// The stored form; of an unknown rank without a shape. A symbol that inference made up (it has a `:`) is written as an unnamed dimension.
 pub(crate) fn write(name: &str, ty: &TensorType) -> ValueInfoProto {
     let dim = |d: &Dim| {
         let value = match d {
@@ -88,8 +88,8 @@ pub(crate) fn write(name: &str, ty: &TensorType) -> ValueInfoProto {
         };
         Dimension { value, ..Default::default() }
     };
-    let shape = TensorShapeProto { dim: ty.shape.0.iter().map(dim).collect() };
-    let tensor = TensorProtoType { elem_type: ElemType::of(ty.dtype).code(), shape: Some(shape) };
+    let shape = (!ty.is_unranked()).then(|| TensorShapeProto { dim: ty.shape.0.iter().map(dim).collect() });
+    let tensor = TensorProtoType { elem_type: ElemType::of(ty.dtype).code(), shape };
     let ty = TypeProto { value: Some(Kind::TensorType(tensor)), ..Default::default() };
     ValueInfoProto { name: name.to_owned(), r#type: Some(ty), ..Default::default() }
 }

@@ -16,17 +16,13 @@ pub struct Observation {
     pub channel_axis: Option<usize>,
 }
 
-/// Every float value that a recipe may want to quantize: all but constants and what only Relu or Clip reads, since ranges
-/// are taken behind those.
+/// Every float value that a recipe may want to quantize: all but constants. What a Relu or Clip reads is among them:
+/// whether the activation fuses, so that the range is taken behind it, is the recipe's choice.
 pub fn observations(graph: &Graph) -> Vec<Observation> {
     let uses = Uses::of(graph);
     let computed = |id: &ValueId| uses.producer(*id).is_some() || graph.inputs.contains(id);
-    let clamped = |id: ValueId| {
-        let reader = uses.only_reader(id).filter(|_| uses.producer(id).is_some());
-        reader.is_some_and(|r| matches!(graph.nodes[r].op.as_str(), "Relu" | "Clip"))
-    };
     let ids = (0..graph.values.len()).map(ValueId);
-    ids.filter(|id| computed(id) && graph.constant(*id).is_none() && is_float(graph, *id) && !clamped(*id))
+    ids.filter(|id| computed(id) && graph.constant(*id).is_none() && is_float(graph, *id))
         .map(|value| Observation {
             value,
             name: graph.name_of(value).to_owned(),

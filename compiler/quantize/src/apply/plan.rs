@@ -192,9 +192,10 @@ impl Plan {
             }
         }
         if is_product || self.kinds[at] == Kind::Pointwise {
-            let clamp = self.uses.only_reader(out).filter(|r| self.kinds[*r] == Kind::Clamp);
-            let clamp = clamp.filter(|r| recipe.for_node(&graph.nodes[*r].name).activations.is_some());
-            if let Some(clamp) = clamp {
+            let fuses = |plan: &Self, r: usize| {
+                plan.kinds[r] == Kind::Clamp && recipe.for_node(&graph.nodes[r].name).activations.is_some()
+            };
+            while let Some(clamp) = self.uses.only_reader(out).filter(|r| fuses(self, *r)) {
                 (_, out) = self.absorb(graph, start, clamp, decided);
             }
         }

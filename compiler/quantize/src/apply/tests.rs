@@ -239,3 +239,36 @@ fn the_fingerprint_sees_weights_and_operators_but_not_shapes_of_computed_values(
     renamed.nodes[0].attrs.set("group", Attr::Int(1));
     assert_ne!(fingerprint(&float), fingerprint(&renamed));
 }
+
+#[test]
+fn several_activations_behind_a_convolution() {
+    for (first, second, inner) in
+        [("Relu", "Clip", &["c", "a"][..]), ("HardSwish", "Relu", &["c"][..0]), ("LeakyRelu", "Clip", &["c"][..0])]
+    {
+        let mut net = Net::new();
+        let x = net.input("x", &[1, 3, 8, 8]);
+        let c = net.conv("c", x, (3, 4));
+        let a = net.node(first, "a", &[c], &[]);
+        let bounds = [net.constant("lo", &[], &[-1.0]), net.constant("hi", &[], &[2.0])];
+        let inputs = if second == "Clip" { vec![a, bounds[0], bounds[1]] } else { vec![a] };
+        let y = net.node(second, "y", &inputs, &[]);
+        let float = net.finish(&[y]);
+        let q = quantized(&float, "()");
+        assert!(sqnr(&float, &q.graph) > 20.0, "{first}, {second}: {}", sqnr(&float, &q.graph));
+        for value in inner {
+            assert!(!q.report.values.contains_key(*value), "{first}, {second}: {value} is inside a fused chain");
+        }
+    }
+}
+
+#[test]
+fn a_recipe_may_keep_the_activation_in_float() {
+    let mut net = Net::new();
+    let x = net.input("x", &[1, 3, 8, 8]);
+    let c = net.conv("c", x, (3, 4));
+    let y = net.node("Relu", "y", &[c], &[]);
+    let float = net.finish(&[y]);
+    let relu = producer(&float, "y").name.clone();
+    let q = quantized(&float, &format!("(nodes: [(name: \"{relu}\", activations: Float)])"));
+    assert!(q.report.values.contains_key("c"), "the convolution's own result has a range");
+}

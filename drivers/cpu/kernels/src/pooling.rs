@@ -157,7 +157,8 @@ impl Operator for MaxF32 {
 
     #[inline(always)]
     fn step(self, acc: f32, x: f32) -> f32 {
-        if acc > x || acc.is_nan() { acc } else { x }
+        // The first of equal values stays (+0 and -0 are equal), and the first NaN.
+        if x > acc || (x.is_nan() && !acc.is_nan()) { x } else { acc }
     }
 
     #[inline(always)]

@@ -101,6 +101,19 @@ fn max_of_floats_keeps_nan() {
 }
 
 #[test]
+fn max_of_floats_keeps_the_first_zero() {
+    let s = PoolShape::global(1, 2, 9);
+    for_each_exec(|exec, name| {
+        for (x, want) in [([0.0f32, -0.0], 0.0f32), ([-0.0, 0.0], -0.0)] {
+            let pixels: Vec<f32> = x.iter().flat_map(|v| [*v; 9]).collect();
+            let mut out = [1.0f32; 9];
+            max_pool_f32(exec, &s, &pixels, &mut out).unwrap();
+            assert!(out.iter().all(|y| y.to_bits() == want.to_bits()), "{name} {out:?}");
+        }
+    });
+}
+
+#[test]
 fn average_of_bytes() {
     let mut rng = Rng(3);
     for s in shapes() {

@@ -29,9 +29,12 @@ impl Op for Squeeze {
     }
 
     fn infer(&self, cx: &InferCx) -> Result<Vec<TensorType>> {
-        let dims = squeezed(cx.shape(0)?, cx.opt_const_ints(1)?.as_deref())?;
-        let dims = dims.ok_or_else(|| cx.dynamic("no axes are given and a dimension is symbolic"))?;
-        Ok(vec![cx.ty(cx.dtype(0)?, dims)])
+        let (dims, dtype) = (cx.shape(0)?, cx.dtype(0)?);
+        if cx.any_open(&[1]) {
+            return Ok(vec![cx.open(dtype, cx.length(1)?.and_then(|n| dims.len().checked_sub(n)))?]);
+        }
+        let dims = squeezed(dims, cx.opt_const_ints(1)?.as_deref())?;
+        Ok(vec![dims.map_or_else(|| TensorType::unranked(dtype), |dims| cx.ty(dtype, dims))])
     }
 
     fn eval(&self, cx: &EvalCx) -> Result<Vec<Tensor>> {
@@ -77,7 +80,11 @@ impl Op for Unsqueeze {
     }
 
     fn infer(&self, cx: &InferCx) -> Result<Vec<TensorType>> {
-        Ok(vec![cx.ty(cx.dtype(0)?, unsqueezed(cx.shape(0)?, &cx.const_ints(1)?)?)])
+        let (dims, dtype) = (cx.shape(0)?, cx.dtype(0)?);
+        match cx.known_ints(1)? {
+            Some(axes) => Ok(vec![cx.ty(dtype, unsqueezed(dims, &axes)?)]),
+            None => Ok(vec![cx.open(dtype, cx.length(1)?.map(|n| n.saturating_add(dims.len())))?]),
+        }
     }
 
     fn eval(&self, cx: &EvalCx) -> Result<Vec<Tensor>> {

@@ -21,7 +21,8 @@ impl Op for Expand {
     }
 
     fn infer(&self, cx: &InferCx) -> Result<Vec<TensorType>> {
-        let target: Vec<Dim> = extents(&cx.const_ints(1)?)?.into_iter().map(Dim::Known).collect();
+        let Some(target) = cx.known_ints(1)? else { return Ok(vec![open_expansion(cx)?]) };
+        let target: Vec<Dim> = extents(&target)?.into_iter().map(Dim::Known).collect();
         let dims = util::broadcast_dims(cx.shape(0)?, &target)?;
         Ok(vec![cx.ty(cx.dtype(0)?, dims)])
     }
@@ -42,6 +43,17 @@ impl Op for Expand {
         let y = f32s(&[2, 2, 2], &[1.0, 1.0, 2.0, 2.0, 1.0, 1.0, 2.0, 2.0]);
         vec![case_const("two_way", node, 1, &[x, shape], &[y])]
     }
+}
+
+/// The type of an expansion to a shape that data decides: extents above 1 of the input stay.
+fn open_expansion(cx: &InferCx) -> Result<TensorType> {
+    let dims = cx.shape(0)?;
+    let mut ty = cx.open(cx.dtype(0)?, cx.length(1)?.map(|n| n.max(dims.len())))?;
+    if !ty.is_unranked() {
+        let aligned = ty.shape.0.iter_mut().rev().zip(dims.iter().rev());
+        aligned.filter(|(_, d)| d.known().is_some_and(|n| n != 1)).for_each(|(open, d)| *open = d.clone());
+    }
+    Ok(ty)
 }
 
 /// A tensor repeated to a shape that it broadcasts to.
@@ -68,7 +80,9 @@ impl Op for Tile {
     }
 
     fn infer(&self, cx: &InferCx) -> Result<Vec<TensorType>> {
-        let (dims, repeats) = (cx.shape(0)?, repeats(&cx.const_ints(1)?, cx.shape(0)?.len())?);
+        let dims = cx.shape(0)?;
+        let Some(times) = cx.known_ints(1)? else { return Ok(vec![cx.open(cx.dtype(0)?, Some(dims.len()))?]) };
+        let repeats = repeats(&times, dims.len())?;
         let one = |(i, (dim, &n)): (usize, (&Dim, &usize))| match (dim, n) {
             (dim, 1) => Ok(dim.clone()),
             (Dim::Known(d), n) => d.checked_mul(n).map(Dim::Known).ok_or_else(|| Error::invalid("Tile: too large")),

@@ -85,7 +85,7 @@ impl Op for GatherNd {
         let batch = batch_dims(cx.attrs(), data.len().min(indices.len()))?;
         let (tuple, outer) =
             indices.split_last().ok_or_else(|| Error::invalid("GatherND: the indices are a scalar"))?;
-        let tuple = tuple.known().ok_or_else(|| cx.dynamic("the length of the index tuples is symbolic"))?;
+        let Some(tuple) = tuple.known() else { return Ok(vec![TensorType::unranked(cx.dtype(0)?)]) };
         let rest = data.get(batch.saturating_add(tuple)..).ok_or_else(|| too_long(tuple, data.len()))?;
         let dims: Vec<Dim> = outer.iter().chain(rest).cloned().collect();
         Ok(vec![cx.ty(cx.dtype(0)?, dims)])

@@ -28,6 +28,9 @@ impl Op for Pad {
 
     fn infer(&self, cx: &InferCx) -> Result<Vec<TensorType>> {
         let mut dims = cx.shape(0)?.to_vec();
+        if cx.any_open(&[1, 3]) {
+            return Ok(vec![cx.open_along(&cx.axes(3, dims.len())?)?]);
+        }
         let pads = pads(&cx.const_ints(1)?, cx.opt_const_ints(3)?, dims.len())?;
         for (axis, (before, after)) in pads {
             dims[axis] = match dims[axis].known() {

@@ -2,6 +2,7 @@
 //!
 //! * (C1) 0 copies the extent of the input (unless `allowzero`). (C2) one -1 takes what remains.
 //! * (C3) with symbols, -1 is the one symbol that remains when the known products cancel.
+//! * (C4) a target that is computed still says the rank, by its length.
 
 use super::expand::extents;
 use crate::elementwise::sample::{case_const, f32s, ints};
@@ -26,10 +27,22 @@ impl Op for Reshape {
     }
 
     fn infer(&self, cx: &InferCx) -> Result<Vec<TensorType>> {
-        let target = cx.const_ints(1)?;
+        let dtype = cx.dtype(0)?;
+        let Some(target) = cx.known_ints(1)? else { return Ok(vec![cx.open(dtype, cx.length(1)?)?]) };
+        if cx.input(0)?.ty.is_unranked() {
+            let mut ty = cx.open(dtype, Some(target.len()))?;
+            for (dim, n) in ty.shape.0.iter_mut().zip(&target).filter(|(_, n)| **n > 0) {
+                *dim = Dim::Known(extents(&[*n])?[0]);
+            }
+            return Ok(vec![ty]);
+        }
         let allow_zero = cx.attrs().int("allowzero", 0)? != 0;
         let dims = target_dims(cx.shape(0)?, &target, allow_zero, |axis| cx.fresh(0, axis))?;
-        Ok(vec![cx.ty(cx.dtype(0)?, dims)])
+        Ok(vec![cx.ty(dtype, dims)])
+    }
+
+    fn infers_from_unranked(&self) -> bool {
+        true
     }
 
     fn eval(&self, cx: &EvalCx) -> Result<Vec<Tensor>> {

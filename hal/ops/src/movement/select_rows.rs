@@ -35,14 +35,14 @@ impl Op for Compress {
     }
 
     fn infer(&self, cx: &InferCx) -> Result<Vec<TensorType>> {
-        let condition = cx.input(1)?.constant.ok_or_else(|| cx.dynamic("the condition is not constant"))?;
-        let kept = Dim::Known(marked(condition)?.len());
+        let condition = cx.input(1)?.constant;
+        let kept = condition.map(marked).transpose()?.map(|rows| Dim::Known(rows.len()));
         let dims = match cx.attrs().int_opt("axis")? {
-            None => vec![kept],
+            None => vec![kept.unwrap_or_else(|| cx.fresh(0, 0))],
             Some(axis) => {
                 let mut dims = cx.shape(0)?.to_vec();
                 let axis = util::axis(axis, dims.len())?;
-                dims[axis] = kept;
+                dims[axis] = kept.unwrap_or_else(|| cx.fresh(0, axis));
                 dims
             }
         };

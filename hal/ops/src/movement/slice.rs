@@ -27,6 +27,9 @@ impl Op for Slice {
 
     fn infer(&self, cx: &InferCx) -> Result<Vec<TensorType>> {
         let mut dims = cx.shape(0)?.to_vec();
+        if cx.any_open(&[1, 2, 3, 4]) {
+            return Ok(vec![cx.open_along(&open_axes(cx, dims.len())?)?]);
+        }
         let (axes, steps) = (cx.opt_const_ints(3)?, cx.opt_const_ints(4)?);
         let bounds = (cx.const_ints(1)?, cx.const_ints(2)?);
         for (axis, range) in ranges(&bounds.0, &bounds.1, axes, steps, dims.len())? {
@@ -84,6 +87,14 @@ impl Range {
 fn symbolic(range: Range) -> Option<Dim> {
     let from_end = range.start < 0 && range.end >= i64::from(i32::MAX) && range.step == 1;
     (from_end && range.start == -1).then_some(Dim::Known(1))
+}
+
+/// The axes that are cut, where data decides the ranges: without a list the first ones, as many as there are starts.
+fn open_axes(cx: &InferCx, rank: usize) -> Result<Vec<usize>> {
+    match cx.opt(3) {
+        Some(_) => cx.axes(3, rank),
+        None => Ok((0..cx.length(1)?.unwrap_or(rank).min(rank)).collect()),
+    }
 }
 
 /// The axes with their ranges.

@@ -26,9 +26,10 @@ impl Op for Split {
     fn infer(&self, cx: &InferCx) -> Result<Vec<TensorType>> {
         let dims = cx.shape(0)?;
         let axis = util::axis(cx.attrs().int("axis", 0)?, dims.len())?;
-        let given = cx.opt_const_ints(1)?;
+        let open = cx.any_open(&[1]);
+        let given = if open { None } else { cx.opt_const_ints(1)? };
         let sizes: Vec<Dim> = match (given, dims[axis].known()) {
-            (None, None) => (0..cx.n_outputs()).map(|i| cx.fresh(i, axis)).collect(),
+            (None, extent) if open || extent.is_none() => (0..cx.n_outputs()).map(|i| cx.fresh(i, axis)).collect(),
             (given, extent) => {
                 sizes(given.as_deref(), extent, cx.n_outputs(), cx.attrs())?.into_iter().map(Dim::Known).collect()
             }

@@ -85,7 +85,13 @@ impl Op for CenterCropPad {
 
     fn infer(&self, cx: &InferCx) -> Result<Vec<TensorType>> {
         let mut dims = cx.shape(0)?.to_vec();
-        for (axis, size) in targets(cx.attrs(), &cx.const_ints(1)?, dims.len())? {
+        let Some(sizes) = cx.known_ints(1)? else {
+            let all: Vec<i64> = (0..dims.len() as i64).collect();
+            let axes = cx.attrs().ints_opt("axes")?.unwrap_or(&all);
+            let axes = axes.iter().map(|&a| util::axis(a, dims.len())).collect::<Result<Vec<_>>>()?;
+            return Ok(vec![cx.open_along(&axes)?]);
+        };
+        for (axis, size) in targets(cx.attrs(), &sizes, dims.len())? {
             dims[axis] = Dim::Known(size);
         }
         Ok(vec![cx.ty(cx.dtype(0)?, dims)])

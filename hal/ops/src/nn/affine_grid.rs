@@ -38,7 +38,10 @@ impl Op for AffineGrid {
     }
 
     fn infer(&self, cx: &InferCx) -> Result<Vec<TensorType>> {
-        let dims = grid_shape(&cx.const_ints(1)?)?.into_iter().map(Dim::Known).collect();
+        let Some(size) = cx.known_ints(1)? else {
+            return Ok(vec![cx.open(cx.dtype(0)?, cx.length(1)?)?]);
+        };
+        let dims = grid_shape(&size)?.into_iter().map(Dim::Known).collect();
         Ok(vec![cx.ty(cx.dtype(0)?, dims)])
     }
 

@@ -41,6 +41,9 @@ impl Op for Col2Im {
 
     fn infer(&self, cx: &InferCx) -> Result<Vec<TensorType>> {
         let x = cx.shape(0)?;
+        if cx.any_open(&[1, 2]) {
+            return Ok(vec![cx.open(cx.dtype(0)?, cx.length(1)?.map(|n| n.saturating_add(2)))?]);
+        }
         let (image, _, taps) = geometry(cx.attrs(), &cx.const_ints(1)?, &cx.const_ints(2)?)?;
         let [batch, rows, _] = x else {
             return Err(Error::invalid(format!("Col2Im: input of rank {}, expected 3", x.len())));

@@ -35,6 +35,10 @@ pub static MAX: GlobalPool = global("GlobalMaxPool", Kind::Max, &[]);
 /// Norm of each plane.
 pub static LP: GlobalPool = global("GlobalLpPool", Kind::Lp, &[AttrSpec::optional("p", AttrKind::Int)]);
 
+fn is_nan<T: PartialOrd>(v: T) -> bool {
+    v.partial_cmp(&v).is_none()
+}
+
 /// Shape of the output and number of elements per plane.
 fn planes(x: &[usize]) -> Result<(Vec<usize>, usize)> {
     if x.len() < 2 {
@@ -128,7 +132,8 @@ impl Op for GlobalPool {
 impl GlobalPool {
     fn value<T: Real>(&self, plane: &[T], p: i64) -> T {
         match self.kind {
-            Kind::Max => plane.iter().fold(T::LOWEST, |m, &v| m.max_nan(v)),
+            // As MaxPool: the first of equal values stays.
+            Kind::Max => plane.iter().fold(T::LOWEST, |m, &v| if m < v || (is_nan(v) && !is_nan(m)) { v } else { m }),
             Kind::Average => {
                 let mut sum = T::default();
                 plane.iter().for_each(|&v| sum += v);

@@ -55,6 +55,9 @@ impl Op for MaxUnpool {
 
     fn infer(&self, cx: &InferCx) -> Result<Vec<TensorType>> {
         let x = cx.shape(0)?;
+        if cx.any_open(&[2]) {
+            return Ok(vec![cx.open(cx.dtype(0)?, Some(x.len()))?]);
+        }
         if let Some(shape) = cx.opt_const_ints(2)? {
             let dim =
                 |&n: &i64| usize::try_from(n).map(Dim::Known).map_err(|_| Error::invalid("MaxUnpool: negative shape"));

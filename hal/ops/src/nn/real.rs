@@ -150,15 +150,15 @@ impl Real for f64 {
 
     fn read(t: &Tensor) -> Result<Vec<Self>> {
         match t.dtype() {
-            DataType::F64 => Ok(t.as_slice::<f64>()?.to_vec()),
-            dtype if dtype.is_float() => Ok(t.to_f32s()?.into_iter().map(f64::from).collect()),
-            _ => Ok(t.to_ints()?.into_iter().map(|v| v as f64).collect()),
+            DataType::F64 => Tensor::collect(t.as_slice::<f64>()?.iter().copied()),
+            dtype if dtype.is_float() => Tensor::collect(t.to_f32s()?.into_iter().map(f64::from)),
+            _ => Tensor::collect(t.to_ints()?.into_iter().map(|v| v as f64)),
         }
     }
     fn write(dtype: DataType, shape: &[usize], values: &[Self]) -> Result<Tensor> {
         match dtype {
             DataType::F64 => Tensor::from_slice(shape, values),
-            _ => Tensor::from_f32s(dtype, shape, &values.iter().map(|&v| v as f32).collect::<Vec<_>>()),
+            _ => Tensor::from_f32s(dtype, shape, &Tensor::collect(values.iter().map(|&v| v as f32))?),
         }
     }
     fn of(v: f64) -> Self {

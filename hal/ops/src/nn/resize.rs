@@ -10,7 +10,7 @@ use super::real::{Real, count, with_real};
 use super::resample::{AxisResample, Mode, Nearest, Source, Transform};
 use crate::elementwise::sample::{case_const, f32s, ints};
 use crate::util::{MAX_ELEMENTS, axis};
-use crate::{AttrKind, AttrSpec, Case, EvalCx, InferCx, Op, OpSpec, QuantRule};
+use crate::{AttrKind, AttrSpec, Case, EvalCx, InferCx, Op, OpSpec, QuantRule, util};
 use ottava_hal::refmath::float::f32_to_int;
 use ottava_hal::{Attr, Attrs, DataType, Dim, Error, Node, Result, Tensor, TensorType};
 
@@ -228,7 +228,10 @@ impl Op for Resize {
             .chain(self.upsample.then_some(1))
             .any(|i| given(i) && cx.opt(i).is_some_and(|t| t.constant.is_none()));
         if dynamic {
-            return Err(cx.dynamic("scales or sizes are not constant"));
+            let all: Vec<i64> = (0..x.len() as i64).collect();
+            let axes = cx.attrs().ints_opt("axes")?.unwrap_or(&all);
+            let axes = axes.iter().map(|&a| util::axis(a, x.len())).collect::<Result<Vec<_>>>()?;
+            return Ok(vec![cx.open_along(&axes)?]);
         }
         let request = self.request(cx.attrs(), x.len(), |i| cx.opt(i)?.constant)?;
         let stretch = cx.attrs().str("keep_aspect_ratio_policy", "stretch")? == "stretch";

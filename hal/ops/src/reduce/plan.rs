@@ -2,7 +2,7 @@
 
 use crate::util::{axis, strides};
 use crate::{EvalCx, InferCx};
-use ottava_hal::{Attrs, Dim, Error, Result};
+use ottava_hal::{Attrs, Dim, Error, Result, TensorType};
 
 /// A reduction of a shape.
 pub(crate) struct Plan {
@@ -98,6 +98,11 @@ pub(crate) fn infer_dims(cx: &InferCx, axes_input: usize) -> Result<Vec<Dim>> {
     let keep = cx.attrs().int("keepdims", 1)? != 0;
     let axes = match cx.opt(axes_input).map(|i| i.constant) {
         Some(None) if keep => return Ok((0..x.len()).map(|i| cx.fresh(0, i)).collect()),
+        // No axes mean all axes, or none: then the rank is not known.
+        Some(None) => match cx.length(axes_input)?.filter(|&n| n > 0).and_then(|n| x.len().checked_sub(n)) {
+            Some(rank) => return Ok((0..rank).map(|i| cx.fresh(0, i)).collect()),
+            None => return Ok(TensorType::unranked(cx.dtype(0)?).shape.0),
+        },
         _ => cx.opt_const_ints(axes_input)?,
     };
     if is_noop(cx.attrs(), axes.as_deref())? {

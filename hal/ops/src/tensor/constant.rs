@@ -79,8 +79,9 @@ impl Op for ConstantOfShape {
     }
 
     fn infer(&self, cx: &InferCx) -> Result<Vec<TensorType>> {
-        let dims = extents(&cx.const_ints(0)?)?.into_iter().map(Dim::Known).collect();
-        Ok(vec![cx.ty(fill(cx.attrs())?.dtype(), dims)])
+        let dtype = fill(cx.attrs())?.dtype();
+        let Some(shape) = cx.known_ints(0)? else { return Ok(vec![cx.open(dtype, cx.length(0)?)?]) };
+        Ok(vec![cx.ty(dtype, extents(&shape)?.into_iter().map(Dim::Known).collect())])
     }
 
     fn eval(&self, cx: &EvalCx) -> Result<Vec<Tensor>> {

@@ -6,7 +6,7 @@
 
 use crate::elementwise::sample::{case, f32s, ints};
 use crate::{AttrKind, AttrSpec, Case, EvalCx, InferCx, Op, OpSpec};
-use ottava_hal::{DataType, Error, Node, Result, Tensor, TensorType};
+use ottava_hal::{DataType, Dim, Error, Node, Result, Tensor, TensorType};
 
 /// The operator.
 pub struct NonMaxSuppression;
@@ -41,7 +41,7 @@ impl Op for NonMaxSuppression {
     }
 
     fn infer(&self, cx: &InferCx) -> Result<Vec<TensorType>> {
-        Err(cx.dynamic("it is the number of boxes that are kept"))
+        Ok(vec![cx.ty(DataType::S64, vec![cx.fresh(0, 0), Dim::Known(3)])])
     }
 
     fn eval(&self, cx: &EvalCx) -> Result<Vec<Tensor>> {

@@ -3,7 +3,7 @@
 use crate::elementwise::cast::cast;
 use crate::elementwise::sample::{case, f32s, ints};
 use crate::{Case, EvalCx, InferCx, Op, OpSpec, util};
-use ottava_hal::{DataType, Node, Result, Tensor, TensorType};
+use ottava_hal::{DataType, Dim, Node, Result, Tensor, TensorType};
 
 /// The operator.
 pub struct NonZero;
@@ -16,7 +16,7 @@ impl Op for NonZero {
     }
 
     fn infer(&self, cx: &InferCx) -> Result<Vec<TensorType>> {
-        Err(cx.dynamic("it is the number of elements that are not 0"))
+        Ok(vec![cx.ty(DataType::S64, vec![Dim::Known(cx.shape(0)?.len()), cx.fresh(0, 1)])])
     }
 
     fn eval(&self, cx: &EvalCx) -> Result<Vec<Tensor>> {

@@ -39,8 +39,8 @@ impl Op for OneHot {
     fn infer(&self, cx: &InferCx) -> Result<Vec<TensorType>> {
         let mut dims = cx.shape(0)?.to_vec();
         let axis = util::axis(cx.attrs().int("axis", -1)?, dims.len() + 1)?;
-        let depth = cx.input(1)?.constant.ok_or_else(|| cx.dynamic("depth is not constant"))?;
-        dims.insert(axis, Dim::Known(depth_of(depth)?));
+        let depth = cx.input(1)?.constant.map(depth_of).transpose()?;
+        dims.insert(axis, depth.map_or_else(|| cx.fresh(0, axis), Dim::Known));
         Ok(vec![cx.ty(cx.dtype(2)?, dims)])
     }
 

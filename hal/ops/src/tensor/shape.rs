@@ -26,8 +26,15 @@ impl Op for Shape {
     }
 
     fn infer(&self, cx: &InferCx) -> Result<Vec<TensorType>> {
+        if cx.input(0)?.ty.is_unranked() {
+            return Ok(vec![cx.open(DataType::S64, Some(1))?]);
+        }
         let axes = axes(cx.attrs(), cx.shape(0)?.len())?;
         Ok(vec![cx.ty(DataType::S64, vec![Dim::Known(axes.len())])])
+    }
+
+    fn infers_from_unranked(&self) -> bool {
+        true
     }
 
     fn eval(&self, cx: &EvalCx) -> Result<Vec<Tensor>> {
@@ -64,6 +71,10 @@ impl Op for Size {
     fn infer(&self, cx: &InferCx) -> Result<Vec<TensorType>> {
         cx.input(0)?;
         Ok(vec![cx.ty(DataType::S64, vec![])])
+    }
+
+    fn infers_from_unranked(&self) -> bool {
+        true
     }
 
     fn eval(&self, cx: &EvalCx) -> Result<Vec<Tensor>> {

@@ -32,7 +32,10 @@ impl Op for TopK {
     fn infer(&self, cx: &InferCx) -> Result<Vec<TensorType>> {
         let mut dims = cx.shape(0)?.to_vec();
         let axis = util::axis(cx.attrs().int("axis", -1)?, dims.len())?;
-        dims[axis] = Dim::Known(count(&cx.const_ints(1)?, dims[axis].known())?);
+        dims[axis] = match cx.known_ints(1)? {
+            Some(k) => Dim::Known(count(&k, dims[axis].known())?),
+            None => cx.fresh(0, axis),
+        };
         let types = [cx.ty(cx.dtype(0)?, dims.clone()), cx.ty(DataType::S64, dims)];
         Ok(types.into_iter().take(cx.n_outputs()).collect())
     }

@@ -6,7 +6,7 @@ use crate::failure::{Failure, Result};
 use crate::options::NetworkArgs;
 use crate::text::{bytes, count, table};
 use crate::ui::Answer;
-use ottava::{DataType, Model, Session, Tensor};
+use ottava::{Affine, DataType, Model, Session, Tensor};
 use serde_json::json;
 use std::path::PathBuf;
 use std::time::Instant;
@@ -45,14 +45,19 @@ fn runs(text: &str) -> Result<usize, String> {
 /// Measures, or becomes a worker.
 pub fn run(args: &Args, cx: &Context) -> Result<Answer> {
     let start = Instant::now();
+    let affine = args.network.affine;
+    if affine.is_some() && args.raw_input.is_empty() {
+        return Err(Failure::Usage("`--affine` maps the data of `--raw-input`, and there is none".to_owned()));
+    }
     let model = Model::load(&args.model)?;
     let raw = args.raw_input.iter().map(|r| Ok((r.name.clone(), r.read()?))).collect::<Result<Vec<_>>>()?;
-    let mut options = args.network.session();
+    args.network.expect_batch(&model, &raw)?;
+    let mut options = args.network.session(&cx.registry, &model)?;
     for (name, n) in raw_dims(&model, &raw) {
         options.dims.entry(name).or_insert(n);
     }
     let session = Session::new(&model, &cx.registry, &options)?;
-    let inputs = inputs(&session, &raw)?;
+    let inputs = inputs(&session, &raw, affine.unwrap_or_default())?;
     if args.worker {
         worker::serve(&session, &inputs, start)?;
         return Ok(Answer::default());
@@ -72,13 +77,13 @@ fn raw_dims(model: &Model, raw: &[(String, Tensor)]) -> Vec<(String, usize)> {
 }
 
 /// The given data, and random numbers for what is not given.
-fn inputs(session: &Session, raw: &[(String, Tensor)]) -> Result<Vec<Tensor>> {
+fn inputs(session: &Session, raw: &[(String, Tensor)], affine: Affine) -> Result<Vec<Tensor>> {
     if let Some((name, _)) = raw.iter().find(|(n, _)| !session.inputs().iter().any(|(i, _)| i == n)) {
         let names = session.inputs().iter().map(|(n, _)| n.as_str());
         return Err(Failure::Usage(format!("the model has no input `{name}`; {}", ottava::hint(name, names))));
     }
     let one = |(i, (name, ty)): (usize, &(String, ottava::TensorType))| match raw.iter().find(|(n, _)| n == name) {
-        Some((_, tensor)) => Ok(ottava::convert(tensor, ty.dtype, ottava::Affine::default())?),
+        Some((_, tensor)) => Ok(ottava::convert(tensor, ty.dtype, affine)?),
         None => {
             let shape = ty.shape.known().unwrap_or_else(|| vec![1; ty.shape.rank()]);
             Ok(random(ty.dtype, &shape, i as u64)?)
@@ -180,7 +185,7 @@ fn measure(args: &Args, session: &Session, inputs: &[Tensor], cx: &Context) -> R
 
 /// Threads of the first device in use.
 fn threads_of(cx: &Context, session: &Session, args: &Args) -> usize {
-    let options = args.network.session().devices;
+    let options = args.network.device.options();
     let first = session.report().devices().first().map(|d| (*d).to_owned());
     let device = first.and_then(|id| cx.registry.open_one(&id, &options).ok());
     device.map_or(1, |d| d.device.info().threads)

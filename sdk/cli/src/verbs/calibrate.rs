@@ -2,7 +2,7 @@
 
 use super::Context;
 use crate::failure::{Failure, Result};
-use crate::options::{NetworkArgs, preprocess, shard, write_file};
+use crate::options::{NetworkArgs, preprocess, refuse_same, shard, write_file};
 use crate::text::bytes;
 use crate::ui::Answer;
 use ottava::{CalibrateOptions, Calibration, Data, Model, Shard};
@@ -43,6 +43,7 @@ fn collect(args: &Args, cx: &Context) -> Result<Calibration> {
     let (Some(model), Some(data)) = (&args.model, &args.data) else {
         return Err(Failure::Usage("name a model and `--data`, or `--merge` files".to_owned()));
     };
+    refuse_same(&args.output, &[model, data])?;
     let model = Model::load(model)?;
     cx.ui.diagnostics(&model.diagnostics);
     let data = Data::load(data, preprocess(args.recipe.as_ref())?.as_ref())?;
@@ -50,7 +51,7 @@ fn collect(args: &Args, cx: &Context) -> Result<Calibration> {
         affine: args.network.affine,
         shard: args.shard,
         observer: None,
-        session: args.network.session(),
+        session: args.network.session(&cx.registry, &model)?,
     };
     let bar = cx.ui.bar("calibrate");
     Ok(ottava::calibrate(&model, &data, &cx.registry, &options, &mut bar.callback())?)
@@ -60,6 +61,9 @@ fn collect(args: &Args, cx: &Context) -> Result<Calibration> {
 pub fn run(args: &Args, cx: &Context) -> Result<Answer> {
     let start = Instant::now();
     let calibration = if args.merge.is_empty() { collect(args, cx)? } else { ottava::merge_calibrations(&args.merge)? };
+    if calibration.samples() == 0 {
+        cx.ui.warn("no rows fall into this shard; its statistics are empty");
+    }
     let file = calibration.to_bytes();
     write_file(&args.output, &file)?;
     let (tensors, samples) = (calibration.tensors().len(), calibration.samples());

@@ -4,7 +4,7 @@ use super::Context;
 use crate::failure::Result;
 use crate::text::{bytes, table};
 use crate::ui::Answer;
-use ottava::DriverReport;
+use ottava::{DeviceEntry, DeviceOptions, DriverReport, OpenDevice};
 use serde_json::{Value, json};
 
 /// Drivers and their devices.
@@ -24,6 +24,21 @@ fn status(d: &DriverReport) -> (&'static str, Option<String>) {
         (Ok(list), _) if list.is_empty() => ("idle", Some("it finds no device here".to_owned())),
         (Ok(_), _) => ("ready", None),
     }
+}
+
+/// The devices that the configuration names, opened as it says: what is wrong there is told here.
+fn configured(cx: &Context) -> Result<(Vec<Value>, Vec<Vec<String>>)> {
+    let config = &cx.registry.config;
+    if config.devices.is_empty() && config.drivers.is_none() {
+        return Ok((Vec::new(), Vec::new()));
+    }
+    let opened = cx.registry.open(&DeviceOptions::default())?;
+    let one = |(entry, open): (&DeviceEntry, &OpenDevice)| {
+        let name = open.device.info().name.clone();
+        let row = vec![entry.id.clone(), entry.driver.clone(), name.clone()];
+        (json!({ "id": entry.id, "driver": entry.driver, "name": name }), row)
+    };
+    Ok(config.devices.iter().zip(&opened).map(one).unzip())
 }
 
 /// Lists drivers and devices.
@@ -58,8 +73,13 @@ pub fn run(args: &Args, cx: &Context) -> Result<Answer> {
             ]);
         }
     }
+    let (configured, configured_rows) = configured(cx)?;
     let mut text = table(&["driver", "version", "source", "status", "reason"], &[], driver_rows);
     text.push('\n');
     text.push_str(&table(&["device", "driver", "kind", "isa", "threads", "memory", "name"], &[4, 5], device_rows));
-    Ok(Answer::new(text, json!({ "drivers": drivers, "devices": devices })))
+    if !configured.is_empty() {
+        text.push('\n');
+        text.push_str(&table(&["configured", "driver", "name"], &[], configured_rows));
+    }
+    Ok(Answer::new(text, json!({ "drivers": drivers, "devices": devices, "configured": configured })))
 }

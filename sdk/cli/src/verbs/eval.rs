@@ -2,12 +2,12 @@
 
 use super::Context;
 use crate::failure::{Failure, Result};
-use crate::options::{NetworkArgs, preprocess};
+use crate::options::{NetworkArgs, finite, preprocess, refuse_same, rows};
 use crate::text::{decibel, number};
 use crate::ui::Answer;
 use ottava::{Data, EvaluateOptions, Evaluation, Metric, Model};
 use serde_json::json;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Measure a model over data.
 #[derive(Debug, clap::Args)]
@@ -22,7 +22,7 @@ pub struct Args {
     #[arg(long, value_name = "D.npz")]
     data: PathBuf,
     /// Rows at most.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = rows())]
     limit: Option<usize>,
     /// What is measured [default: agree with `--against`, else top1 where there is a label per row].
     #[arg(long, value_enum)]
@@ -34,7 +34,7 @@ pub struct Args {
     #[arg(long, value_name = "OUT.npz")]
     outputs: Option<PathBuf>,
     /// Exit with 1 if the value is below this one (for mse: above).
-    #[arg(long, value_name = "VALUE")]
+    #[arg(long, value_name = "VALUE", value_parser = finite)]
     min: Option<f64>,
     /// Recipe whose `preprocess` block prepares a folder of images.
     #[arg(long, value_name = "R.ron")]
@@ -82,8 +82,19 @@ fn metric(args: &Args, data: &Data) -> Result<Option<Metric>> {
     }
 }
 
+/// What can be said to be wrong before anything is read.
+fn check(args: &Args) -> Result<()> {
+    if matches!(args.metric, Some(MetricArg::Cosine | MetricArg::Agree)) && args.against.is_none() {
+        return Err(Failure::Usage("this metric compares with another model; name it: `--against MODEL`".to_owned()));
+    }
+    let Some(output) = &args.outputs else { return Ok(()) };
+    let inputs: Vec<&Path> = [&args.model, &args.data].into_iter().chain(&args.against).map(PathBuf::as_path).collect();
+    refuse_same(output, &inputs)
+}
+
 /// Evaluates.
 pub fn run(args: &Args, cx: &Context) -> Result<Answer> {
+    check(args)?;
     let model = Model::load(&args.model)?;
     let data = Data::load(&args.data, preprocess(args.recipe.as_ref())?.as_ref())?;
     let metric = metric(args, &data)?;
@@ -96,7 +107,7 @@ pub fn run(args: &Args, cx: &Context) -> Result<Answer> {
         limit: args.limit,
         affine: args.network.affine,
         keep_outputs: args.outputs.is_some(),
-        session: args.network.session(),
+        session: args.network.session(&cx.registry, &model)?,
     };
     let bar = cx.ui.bar("eval");
     let result = ottava::evaluate(&model, &data, &cx.registry, &options, against.as_ref(), &mut bar.callback())?;
@@ -122,10 +133,11 @@ fn answer(args: &Args, metric: Option<Metric>, r: &Evaluation) -> Answer {
     text.push_str(&format!(", {:.3} ms per sample on {}", r.ms_per_sample, r.devices.join(", ")));
     let json = json!({
         "metric": metric.map(Metric::name), "value": r.value.map(number), "n": r.n,
-        "hits": counted.then_some(r.hits), "sqnr_db": r.sqnr_db.map(number), "ms_per_sample": r.ms_per_sample,
+        "hits": counted.then_some(r.hits), "nan_rows": r.nan_rows, "sqnr_db": r.sqnr_db.map(number), "ms_per_sample": r.ms_per_sample,
         "devices": r.devices,
     });
-    let missed = args.min.filter(|min| if matches!(metric, Some(Metric::Mse)) { value > *min } else { value < *min });
+    let is_missed = |min: f64| if matches!(metric, Some(Metric::Mse)) { value > min } else { value < min };
+    let missed = args.min.filter(|min| value.is_nan() || is_missed(*min));
     let name = metric.map_or("", Metric::name);
     Answer { text, json, failed: missed.map(|min| format!("{name} is {value}, `--min` asks for {min}")) }
 }

@@ -2,12 +2,12 @@
 
 use super::Context;
 use crate::failure::{Failure, Result};
-use crate::options::NetworkArgs;
+use crate::options::{NetworkArgs, refuse_same};
 use crate::text::{bytes, table};
 use crate::ui::Answer;
 use ottava::{Data, DataType, Granularity, Model, QuantizeOptions, QuantizedModel, Recipe, Source};
 use serde_json::json;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Quantize a float model; the result loads in other runtimes too.
 #[derive(Debug, clap::Args)]
@@ -84,7 +84,32 @@ fn check_offered(args: &Args) -> Result<()> {
     if args.report.is_some() {
         return refuse("--report", "`ottava validate` prints the error of each layer");
     }
-    Ok(())
+    check_used(args)
+}
+
+/// Flags that would change nothing are refused too.
+fn check_used(args: &Args) -> Result<()> {
+    let source = if args.dynamic { "--dynamic" } else { "--calibration" };
+    let n = &args.network;
+    let of_runs = [
+        ("--device", n.device.device.is_some()),
+        ("--threads", n.device.threads.is_some()),
+        ("--isa", n.device.isa.is_some()),
+        ("--batch", n.batch.is_some()),
+        ("--dim", !n.dim.is_empty()),
+        ("--affine", n.affine.is_some()),
+    ];
+    let of_ranges = [
+        ("--method", args.method.is_some()),
+        ("--activations", args.activations.as_deref().is_some_and(|name| name != "u8")),
+        ("--symmetric", args.symmetric),
+    ];
+    let without_data = of_runs.into_iter().filter(|_| args.data.is_none());
+    let unused = without_data.chain(of_ranges.into_iter().filter(|_| args.dynamic)).find(|(_, is_given)| *is_given);
+    match unused {
+        None => Ok(()),
+        Some((flag, _)) => Err(Failure::Usage(format!("`{flag}` has no effect with `{source}`; leave it out"))),
+    }
 }
 
 /// The recipe: that of the file or the default, changed by the options.
@@ -113,7 +138,7 @@ fn recipe(args: &Args) -> Result<Recipe> {
 
 fn quantize(args: &Args, cx: &Context, model: &Model, recipe: Recipe) -> Result<QuantizedModel> {
     let preprocess = recipe.preprocess;
-    let options = QuantizeOptions { recipe, session: args.network.session() };
+    let options = QuantizeOptions { recipe, session: args.network.session(&cx.registry, model)? };
     let bar = cx.ui.bar("calibrate");
     let mut progress = bar.callback();
     let mut go = |source: Source| model.quantize(source, &cx.registry, &options, &mut progress);
@@ -130,6 +155,13 @@ fn quantize(args: &Args, cx: &Context, model: &Model, recipe: Recipe) -> Result<
 /// Quantizes and writes.
 pub fn run(args: &Args, cx: &Context) -> Result<Answer> {
     check_offered(args)?;
+    let inputs: Vec<&Path> =
+        [Some(&args.model), args.data.as_ref(), args.calibration.as_ref(), args.recipe.as_ref()]
+            .into_iter()
+            .flatten()
+            .map(PathBuf::as_path)
+            .collect();
+    refuse_same(&args.output, &inputs)?;
     let recipe = recipe(args)?;
     let model = Model::load(&args.model)?;
     cx.ui.diagnostics(&model.diagnostics);

@@ -18,8 +18,8 @@ use std::path::{Path, PathBuf};
 pub struct Args {
     /// The model.
     model: PathBuf,
-    /// Data of an input; the name may be left out if there is one input.
-    #[arg(long, value_name = "[NAME=]F.npy", num_args = 1.., required = true)]
+    /// Data of an input; the name may be left out if there is one input. Models without inputs need none.
+    #[arg(long, value_name = "[NAME=]F.npy", num_args = 1..)]
     input: Vec<String>,
     /// Folder for the outputs.
     #[arg(short, long, value_name = "DIR")]
@@ -104,7 +104,9 @@ pub fn partitions(list: &[PartitionReport]) -> Vec<Value> {
 pub fn run(args: &Args, cx: &Context) -> Result<Answer> {
     let model = Model::load(&args.model)?;
     let inputs = inputs(args, &model)?;
-    let mut options = args.network.session();
+    let named: Vec<_> = model.inputs().into_iter().map(|(name, _)| name).zip(inputs.iter().cloned()).collect();
+    args.network.expect_batch(&model, &named)?;
+    let mut options = args.network.session(&cx.registry, &model)?;
     for (name, n) in model.dims_of(&inputs)? {
         options.dims.entry(name).or_insert(n);
     }

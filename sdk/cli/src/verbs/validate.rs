@@ -2,7 +2,7 @@
 
 use super::Context;
 use crate::failure::Result;
-use crate::options::{NetworkArgs, preprocess};
+use crate::options::{NetworkArgs, preprocess, rows};
 use crate::text::{decibel, number, table};
 use crate::ui::Answer;
 use ottava::{Data, Layer, Model, ValidateOptions};
@@ -24,7 +24,7 @@ pub struct Args {
     #[arg(long, value_name = "D")]
     data: PathBuf,
     /// Rows at most.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = rows())]
     limit: Option<usize>,
     /// Recipe whose `preprocess` block prepares a folder of images.
     #[arg(long, value_name = "R.ron")]
@@ -75,7 +75,8 @@ pub fn run(args: &Args, cx: &Context) -> Result<Answer> {
     let model = Model::load(&args.model)?;
     let original = Model::load(&args.original)?;
     let data = Data::load(&args.data, preprocess(args.recipe.as_ref())?.as_ref())?;
-    let options = ValidateOptions { limit: args.limit, affine: args.network.affine, session: args.network.session() };
+    let session = args.network.session(&cx.registry, &model)?;
+    let options = ValidateOptions { limit: args.limit, affine: args.network.affine, session };
     let bar = cx.ui.bar("validate");
     let v = ottava::validate(&model, &original, &data, &cx.registry, &options, &mut bar.callback())?;
     drop(bar);

@@ -2,7 +2,7 @@
 
 use super::Context;
 use crate::failure::{Failure, Result};
-use crate::options::NetworkArgs;
+use crate::options::DeviceArgs;
 use crate::text::table;
 use crate::ui::Answer;
 use ottava::vectors::{Outcome, Tolerance, cases, run_case, tolerances};
@@ -19,14 +19,15 @@ pub struct Args {
     /// Folders of cases, or cases.
     #[arg(required = true)]
     dir: Vec<PathBuf>,
-    /// Expected states: lines `NAME pass` or `NAME unsupported(REASON)`; any difference exits with 1.
+    /// Expected states: lines `NAME pass` or `NAME unsupported(REASON)`; a case that ends in another state, is not in the
+    /// list, or is only there exits with 1. The reason is for people.
     #[arg(long, value_name = "F")]
     list: Option<PathBuf>,
     /// Only cases whose name holds this text.
     #[arg(long, value_name = "TEXT")]
     filter: Option<String>,
     #[command(flatten)]
-    network: NetworkArgs,
+    device: DeviceArgs,
 }
 
 /// A case that has run.
@@ -47,6 +48,7 @@ fn manifest(dir: &Path) -> BTreeMap<String, Tolerance> {
 }
 
 fn run_all(args: &Args, cx: &Context) -> Result<Vec<Done>> {
+    let options = args.device.session(&cx.registry)?;
     let mut todo = Vec::new();
     for dir in &args.dir {
         let known = manifest(dir);
@@ -58,7 +60,9 @@ fn run_all(args: &Args, cx: &Context) -> Result<Vec<Done>> {
             }
         }
     }
-    let options = args.network.session();
+    if todo.is_empty() {
+        return Err(Failure::Usage(format!("no case's name holds `{}`", args.filter.as_deref().unwrap_or_default())));
+    }
     let bar = cx.ui.bar("vectors");
     let mut progress = bar.callback();
     let total = todo.len() as u64;
@@ -129,7 +133,7 @@ pub fn run(args: &Args, cx: &Context) -> Result<Answer> {
     text.push_str(&format!("\n{passed} passed, {failed} failed, {unsupported} unsupported"));
     let cases: Vec<_> = done
         .iter()
-        .map(|d| json!({ "name": d.name, "result": d.outcome.name(), "detail": d.outcome.detail() }))
+        .map(|d| json!({ "name": d.name, "result": d.outcome.name(), "state": d.outcome.state(), "detail": d.outcome.detail() }))
         .collect();
     let json = json!({
         "passed": passed, "failed": failed, "unsupported": unsupported, "cases": cases, "differences": wrong,

@@ -56,7 +56,7 @@ impl RawInput {
 /// Answers commands until the end.
 pub fn serve(session: &Session, inputs: &[Tensor], start: Instant) -> Result<()> {
     session.run_ordered(inputs, false)?;
-    to_stdout(&format!("{}\n", json!({ "ready": 1, "load_ms": start.elapsed().as_secs_f64() * 1e3 })));
+    to_stdout(&format!("{}\n", json!({ "ready": 1, "load_ms": start.elapsed().as_secs_f64() * 1e3 })))?;
     for line in std::io::stdin().lock().lines() {
         let Ok(line) = line else { break };
         let mut words = line.split_whitespace();
@@ -67,7 +67,7 @@ pub fn serve(session: &Session, inputs: &[Tensor], start: Instant) -> Result<()>
             (Some("out"), Some(_)) => output(session, inputs, Path::new(line.trim()[3..].trim()))?,
             _ => json!({ "error": format!("unknown command `{line}`; known are: run N, out FILE, quit") }),
         };
-        to_stdout(&format!("{answer}\n"));
+        to_stdout(&format!("{answer}\n"))?;
     }
     Ok(())
 }

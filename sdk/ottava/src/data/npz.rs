@@ -1,7 +1,8 @@
 //! `.npz` archives of arrays, stored or deflated.
 //!
-//! An entry may only unpack to what its packed bytes can hold: deflate expands by at most 1032, so a small file cannot ask
-//! for much memory.
+//! An entry may only unpack to what its packed bytes can hold (deflate expands by at most 1032), and a packed one to
+//! [`MAX_UNPACKED`] at most, so a small file cannot ask for much memory. Every entry is read to its end, where the archive
+//! reader compares its checksum.
 
 use super::npy;
 use crate::error::{Error, Result, codes};
@@ -14,6 +15,8 @@ use zip::{CompressionMethod, DateTime, ZipArchive, ZipWriter, write::SimpleFileO
 
 /// The largest factor by which deflate can expand.
 const MAX_EXPANSION: u64 = 1032;
+/// Bytes that a packed entry may unpack to. Stored entries are as large as their file.
+const MAX_UNPACKED: u64 = 4 << 30;
 
 /// Reads every array of an archive file.
 pub(crate) fn read_file(path: &Path) -> Result<BTreeMap<String, Tensor>> {
@@ -31,14 +34,28 @@ pub(crate) fn read(source: impl Read + Seek) -> Result<BTreeMap<String, Tensor>>
     let mut archive = ZipArchive::new(source).map_err(|e| damaged(&e))?;
     let mut arrays = BTreeMap::new();
     for i in 0..archive.len() {
-        let entry = archive.by_index(i).map_err(|e| damaged(&e))?;
+        let mut entry = archive.by_index(i).map_err(|e| damaged(&e))?;
         let file_name = entry.name().map_err(|e| damaged(&e))?.into_owned();
         let Some(name) = file_name.strip_suffix(".npy").map(str::to_owned) else { continue };
+        let place = |e: Error| e.at(format!("array `{name}`"));
+        check_size(entry.size(), entry.compression()).map_err(place)?;
         let available = entry.size().min(entry.compressed_size().saturating_mul(MAX_EXPANSION));
-        let array = npy::read(entry, available).map_err(|e| e.at(format!("array `{name}`")))?;
+        let array = npy::read(&mut entry, available).map_err(place)?;
+        // The checksum is compared where the entry ends.
+        std::io::copy(&mut entry, &mut std::io::sink()).map_err(|e| place(damaged(&e)))?;
         arrays.insert(name, array);
     }
     Ok(arrays)
+}
+
+fn check_size(unpacked: u64, method: CompressionMethod) -> Result<()> {
+    if method == CompressionMethod::Stored || unpacked <= MAX_UNPACKED {
+        return Ok(());
+    }
+    Err(Error::invalid(codes::DATA_FILE, "the packed array is too large to be unpacked into memory")
+        .found(format!("{unpacked} bytes"))
+        .expected(format!("at most {MAX_UNPACKED}"))
+        .help("write it without compression: `numpy.savez`"))
 }
 
 /// Writes arrays as an uncompressed archive, in the order of their names.
@@ -75,6 +92,25 @@ mod tests {
         let path = dir.path().join("a.npz");
         write_file(&path, &archive()).unwrap();
         assert_eq!(read_file(&path).unwrap(), archive());
+    }
+
+    #[test]
+    fn a_flipped_bit_of_the_data_fails_the_checksum() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.npz");
+        write_file(&path, &archive()).unwrap();
+        let mut bytes = std::fs::read(&path).unwrap();
+        let at = bytes.windows(4).position(|w| w == [1, 2, 3, 4]).unwrap();
+        bytes[at + 2] ^= 1;
+        let e = read(Cursor::new(&bytes)).unwrap_err().to_string();
+        assert!(e.contains("array `x`") && e.contains("checksum"), "{e}");
+    }
+
+    #[test]
+    fn only_packed_arrays_have_a_bound() {
+        assert!(check_size(MAX_UNPACKED + 1, CompressionMethod::Deflated).is_err());
+        assert!(check_size(MAX_UNPACKED, CompressionMethod::Deflated).is_ok());
+        assert!(check_size(MAX_UNPACKED + 1, CompressionMethod::Stored).is_ok());
     }
 
     #[test]

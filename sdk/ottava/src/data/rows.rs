@@ -43,6 +43,10 @@ impl Feed {
             let array = find(data, name, inputs)?;
             feed.add(name, ty, array, i == 0).map_err(|e| e.in_file(&data.origin))?;
         }
+        if feed.n_rows == 0 {
+            let what = if inputs.is_empty() { "the model has no inputs to feed" } else { "the data has no rows" };
+            return Err(Error::invalid(codes::DATA_SHAPE, what).in_file(&data.origin).expected("one row or more"));
+        }
         Ok(feed)
     }
 
@@ -199,6 +203,14 @@ mod tests {
         assert!(e.to_string().contains("did you mean `imag`?"), "{e}");
         let e = Feed::new(&data(&[("x", &[3, 4])]), &inputs, None).unwrap_err();
         assert!(e.to_string().contains("found [3, 4]; expected [rows, 2]"), "{e}");
+    }
+
+    #[test]
+    fn no_rows_are_an_error() {
+        let inputs = [("image".to_owned(), ty(&[sym("N"), Dim::Known(2)]))];
+        let e = Feed::new(&data(&[("x", &[0, 2])]), &inputs, None).unwrap_err();
+        assert!(e.to_string().contains("the data has no rows; expected one row or more"), "{e}");
+        assert!(Feed::new(&data(&[("x", &[1, 2])]), &[], None).is_err());
     }
 
     #[test]
