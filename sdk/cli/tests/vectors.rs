@@ -27,6 +27,12 @@ fn cases_end_in_one_of_three_states() {
     let json = run.value();
     let states: Vec<_> = json["cases"].as_array().unwrap().iter().map(|c| c["result"].as_str().unwrap()).collect();
     assert_eq!(states, ["pass", "unsupported", "fail"]);
+    assert_eq!(json["cases"][1]["state"], "unsupported(Frobnicate)");
+    ottava(dir.path(), &["vectors", "node", "--filter", "nothing"]).fails(2, &["`nothing`"]);
+    ottava(dir.path(), &["vectors", "node", "--device", "nope"]).fails(2, &["there is no device `nope`"]);
+    for flag in [["--batch", "2"], ["--dim", "N=2"], ["--affine", "1,0"]] {
+        ottava(dir.path(), &["vectors", "node", flag[0], flag[1]]).fails(2, &[flag[0]]);
+    }
     assert!(json["cases"][2]["detail"].as_str().unwrap().contains("element 1 is 2, expected 3"), "{json}");
 }
 
@@ -38,7 +44,7 @@ fn a_list_holds_every_state() {
     case(&root, "test_unknown", "Frobnicate", [0.0, 2.0]);
     let list = |text: &str| std::fs::write(dir.path().join("list.txt"), text).unwrap();
     let run = || ottava(dir.path(), &["vectors", "node", "--list", "list.txt"]);
-    list("# states\ntest_right pass\ntest_unknown unsupported(operator)\n");
+    list("# states\ntest_right pass\ntest_unknown unsupported(Frobnicate)\n");
     assert_eq!(run().code, 0);
     list("test_right unsupported(no)\ntest_unknown unsupported(operator)\n");
     run().fails(1, &["1 cases differ"]);
@@ -65,8 +71,10 @@ fn public_cases_never_fail_in_the_quantization_family() {
     let dir = folder();
     let status = Command::new("tar").arg("-xzf").arg(&archive).arg("-C").arg(dir.path()).status().expect("tar runs");
     assert!(status.success());
-    let run = ottava(dir.path(), &["vectors", "node", "--filter", "qlinear", "--json"]);
-    let json = run.value();
+    // The list of the end-to-end tests is one that the command reads.
+    let list = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/e2e/onnx_node.txt");
+    let run = ottava(dir.path(), &["vectors", "node", "--filter", "qlinear", "--list", list, "--json"]);
+    let json = run.json();
     assert_eq!(json["failed"], 0, "{json}");
     assert!(json["passed"].as_u64().unwrap() >= 9, "{json}");
 }

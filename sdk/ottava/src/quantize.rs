@@ -87,7 +87,11 @@ impl Model {
         Err(Error::invalid(codes::QUANTIZE, "the model is already quantized")
             .in_file(&self.origin)
             .at(format!("`{}`", first.name))
-            .found(format!("{} operators that quantize or are integer, the first is {}", quantized.count() + 1, first.op))
+            .found(format!(
+                "{} operators that quantize or are integer, the first is {}",
+                quantized.count() + 1,
+                first.op
+            ))
             .expected("a float model")
             .help("quantize the float model that it was made from"))
     }

@@ -4,7 +4,8 @@
 //! Products (Conv, ConvTranspose, Gemm, MatMul) may also keep a float result (no Quantize behind). Their bias becomes
 //! s32 at scale `xs * ws[c]`; a MatMul takes the Add of a constant behind it as its bias. What cannot be folded stays in
 //! float, between explicit bridges, with a diagnostic that says why: weights quantized along another axis than the
-//! operator's channels, a bias or an accumulator that does not fit 32 bits.
+//! operator's channels, a bias that does not fit 32 bits. An accumulator that may not fit 32 bits is folded with a
+//! warning: the reference sums it in 64 bits, devices refuse it with `ACC_OVERFLOW`.
 
 use super::rules::{PRODUCTS, commutes, dequantized, is, is_any, only_quantize};
 use crate::Cx;
@@ -47,11 +48,8 @@ pub fn run(graph: &mut Graph, cx: &mut Cx) -> Result<usize> {
             return Ok(fold_plain(graph, uses, index));
         }
         match fold_product(graph, uses, index)? {
-            Folding::Folded { patch, rescaled } => {
-                if rescaled {
-                    let what = "its bias stood at another scale than that of its accumulator and was requantized";
-                    cx.diagnostics.push(Diagnostic::note("Q0403", &node.name, what));
-                }
+            Folding::Folded { patch, findings } => {
+                cx.diagnostics.extend(findings);
                 Ok(Some(*patch))
             }
             Folding::NotQuantized => Ok(None),
@@ -113,8 +111,8 @@ fn fold_plain(graph: &Graph, uses: &Uses, index: usize) -> Option<Patch> {
 enum Folding {
     Folded {
         patch: Box<Patch>,
-        /// The bias was requantized.
-        rescaled: bool,
+        /// What a person should know about it.
+        findings: Vec<Diagnostic>,
     },
     NotQuantized,
     Refused(String),
@@ -142,8 +140,13 @@ fn fold_product(graph: &Graph, uses: &Uses, index: usize) -> Result<Folding> {
             bias
         }),
     };
+    let mut findings = Vec::new();
+    if bias.as_ref().is_some_and(|b| b.rescaled) {
+        let what = "its bias stood at another scale than that of its accumulator and was requantized";
+        findings.push(Diagnostic::note("Q0403", &node.name, what));
+    }
     if let Some(why) = product.overflow(graph, bias.as_ref().map(|b| b.values.as_slice()))? {
-        return Ok(Folding::Refused(why));
+        findings.push(Diagnostic::warning("Q0404", &node.name, format!("{why}; it is summed in 64 bits")));
     }
     let mut typed = node.clone();
     typed.inputs = vec![Some(x), Some(w)];
@@ -161,7 +164,7 @@ fn fold_product(graph: &Graph, uses: &Uses, index: usize) -> Result<Folding> {
         patch.remove.push(q_index);
     }
     patch.insert.push(typed);
-    Ok(Folding::Folded { patch: Box::new(patch), rescaled: bias.is_some_and(|b| b.rescaled) })
+    Ok(Folding::Folded { patch: Box::new(patch), findings })
 }
 
 /// The bias as integers at the product's scale, or why there are none.

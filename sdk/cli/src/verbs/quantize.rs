@@ -155,12 +155,11 @@ fn quantize(args: &Args, cx: &Context, model: &Model, recipe: Recipe) -> Result<
 /// Quantizes and writes.
 pub fn run(args: &Args, cx: &Context) -> Result<Answer> {
     check_offered(args)?;
-    let inputs: Vec<&Path> =
-        [Some(&args.model), args.data.as_ref(), args.calibration.as_ref(), args.recipe.as_ref()]
-            .into_iter()
-            .flatten()
-            .map(PathBuf::as_path)
-            .collect();
+    let inputs: Vec<&Path> = [Some(&args.model), args.data.as_ref(), args.calibration.as_ref(), args.recipe.as_ref()]
+        .into_iter()
+        .flatten()
+        .map(PathBuf::as_path)
+        .collect();
     refuse_same(&args.output, &inputs)?;
     let recipe = recipe(args)?;
     let model = Model::load(&args.model)?;
