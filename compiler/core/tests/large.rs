@@ -2,7 +2,7 @@
 
 use ottava_compiler::{Cx, canonicalize, integerize};
 use ottava_graph::{Attr, Graph, Node, ValueId};
-use ottava_hal::{DataType, Tensor, TensorType};
+use ottava_hal::{CompileOptions, DataType, Device, Dim, Status, Tensor, TensorType};
 use ottava_reference::ReferenceDevice;
 
 /// Links of a chain.
@@ -75,4 +75,77 @@ fn a_long_quantized_chain_becomes_integers() {
     // The first Tanh is one of a float.
     assert_eq!(counts["ottava::Lut"], N - 1);
     assert_eq!((counts["Tanh"], counts["ottava::Quantize"], counts["ottava::Dequantize"]), (1, 1, 1));
+}
+
+/// A chain of `n` nodes that each double a constant of 1 KiB, then a node that reads the input too.
+fn doubling(n: usize) -> Graph {
+    let mut chain = Chain::new();
+    chain.at = chain.constant(Tensor::zeros(DataType::F32, &[256, 1]).unwrap());
+    for _ in 0..n {
+        let twice = [chain.at];
+        chain.push("Concat", &twice).attrs.set("axis", Attr::Int(0));
+    }
+    let x = chain.g.inputs[0];
+    let reduced = chain.push("ReduceSum", &[]);
+    reduced.attrs.set("keepdims", Attr::Int(1));
+    chain.push("Add", &[x]);
+    chain.g.outputs = vec![chain.at];
+    chain.g
+}
+
+#[test]
+fn folding_stops_where_a_small_file_would_become_a_large_program() {
+    let device = ReferenceDevice::new();
+    // 2, 4, .. 8192 KiB are 16 MiB together; the next results stay to be computed.
+    let canonical = canonicalize(&doubling(20), &mut Cx::new(&device)).unwrap();
+    assert_eq!(canonical.op_counts()["Concat"], 7);
+    let held: usize = canonical.values.iter().filter_map(|v| v.constant.as_ref()).map(|t| t.bytes().len()).sum();
+    assert!(held <= 16 << 20, "{held}");
+}
+
+#[test]
+fn a_chain_that_no_machine_holds_is_refused() {
+    let device = ReferenceDevice::new();
+    let error = canonicalize(&doubling(40), &mut Cx::new(&device)).unwrap_err().to_string();
+    assert!(error.contains("`n23` (Concat)") && error.contains("17179869184 bytes"), "{error}");
+}
+
+#[test]
+fn a_huge_fill_is_neither_folded_nor_made() {
+    let mut chain = Chain::new();
+    chain.at = chain.constant(Tensor::from_slice(&[3], &[1000i64, 1000, 1000]).unwrap());
+    chain.push("ConstantOfShape", &[]);
+    chain.push("ReduceSum", &[]).attrs.set("keepdims", Attr::Int(0));
+    chain.g.outputs = vec![chain.at];
+    let device = ReferenceDevice::new();
+    let canonical = canonicalize(&chain.g, &mut Cx::new(&device)).unwrap();
+    assert_eq!(canonical.op_counts()["ConstantOfShape"], 1);
+    let program = ottava_graph::to_program(&canonical);
+    let x = Tensor::zeros(DataType::F32, &[2, 2]).unwrap();
+    let error = device.compile(&program, &CompileOptions::default()).unwrap().run_dynamic(&[x]).unwrap_err();
+    assert_eq!(error.status(), Status::OutOfHostMemory, "{error}");
+}
+
+#[test]
+fn bound_shapes_fold_to_constants() {
+    let mut chain = Chain::new();
+    let x = chain.g.inputs[0];
+    chain.g.values[x.0].ty.shape.0[0] = Dim::Sym("N".into());
+    let last = chain.constant(Tensor::from_slice(&[1], &[1i64]).unwrap());
+    chain.push("Shape", &[]);
+    chain.push("Concat", &[last]).attrs.set("axis", Attr::Int(0));
+    let target = chain.at;
+    chain.at = x;
+    chain.push("Reshape", &[target]);
+    chain.g.outputs = vec![chain.at];
+    chain.g.nodes.iter().flat_map(|n| n.outputs.clone()).for_each(|id| {
+        chain.g.values[id.0].ty = TensorType::unranked(DataType::F32);
+    });
+    let device = ReferenceDevice::new();
+    let open = canonicalize(&chain.g, &mut Cx::new(&device)).unwrap();
+    assert_eq!(open.ty(open.outputs[0]).shape.rank(), 3);
+    let bound = ottava_graph::bind(&chain.g, &[("N".to_string(), 5)].into(), 1).unwrap();
+    let canonical = canonicalize(&bound, &mut Cx::new(&device)).unwrap();
+    assert_eq!(canonical.op_counts().into_iter().collect::<Vec<_>>(), [("Reshape".to_string(), 1)]);
+    assert_eq!(canonical.ty(canonical.outputs[0]).to_string(), "f32[5,2,1]");
 }

@@ -48,7 +48,7 @@ fn a_quantized_value_keeps_its_storage_and_takes_the_shape() {
 
 #[test]
 fn an_unknown_shape_stays_as_declared_with_a_note() {
-    let mut g = parse("input %x : f32[4]\ninput %s : s64[2]\n%y : f32[2,2] = \"r\" Reshape.21(%x, %s)\noutput %y");
+    let mut g = parse("input %x : f32[4]\ninput %s : s64[N]\n%y : f32[2,2] = \"r\" Reshape.21(%x, %s)\noutput %y");
     let notes = infer_types(&mut g).unwrap();
     assert_eq!((notes.len(), notes[0].code, notes[0].node.as_str()), (1, "M0301", "r"));
     assert_eq!(shape(&g, "y"), "f32[2,2]");
@@ -106,4 +106,34 @@ fn v5_a_typed_value_is_not_dequantized_explicitly() {
         %y : f32[2] = \"dq\" DequantizeLinear.21(%x, %s, %z)
         output %y";
     broken(body, Phase::Canonical, |g| g.phase = Phase::Quantized, "node `dq` dequantizes a typed value explicitly");
+}
+
+#[test]
+fn a_computed_target_gives_the_rank_and_the_element_type() {
+    let mut g = parse(
+        "input %x : s32[4]\ninput %s : s64[2]\ninput %z : s32[1,2]\n\
+         %y : f32[...] = \"r\" Reshape.21(%x, %s)\n%e : f32[...] = \"e\" Equal.19(%y, %z)\noutput %e",
+    );
+    assert_eq!(infer_types(&mut g).unwrap(), []);
+    assert_eq!((shape(&g, "y"), shape(&g, "e")), ("s32[r:0:0,r:0:1]".into(), "bool[r:0:0,2]".into()));
+}
+
+#[test]
+fn nothing_is_checked_against_an_unknown_rank() {
+    let mut g = parse(
+        "input %x : f32[4]\ninput %s : s64[N]\ninput %t : s64[2]\n%y : f32[...] = \"r\" Reshape.21(%x, %s)\n\
+         %z : f32[...] = \"t\" Transpose.21(%y) {perm = ints [1, 0]}\n%w : f32[...] = \"w\" Reshape.21(%z, %t)\noutput %w",
+    );
+    let notes = infer_types(&mut g).unwrap();
+    assert_eq!(notes.iter().map(|n| n.node.as_str()).collect::<Vec<_>>(), ["r", "t"]);
+    assert_eq!((shape(&g, "z"), shape(&g, "w")), ("f32[...]".into(), "f32[w:0:0,w:0:1]".into()));
+    let bound = bind(&g, &BTreeMap::new(), 2).unwrap();
+    assert_eq!((shape(&bound, "y"), shape(&bound, "z")), ("f32[r:0:0,r:0:1]".into(), "f32[r:0:1,r:0:0]".into()));
+}
+
+#[test]
+fn a_tensor_that_no_machine_holds_is_an_error_with_node_and_size() {
+    let mut g = parse("input %x : f32[65536,32769]\n%y : f32[1] = \"twice\" Concat.13(%x, %x) {axis = 0}\noutput %y");
+    let error = infer_types(&mut g).unwrap_err().to_string();
+    assert!(error.contains("`twice` (Concat)") && error.contains("17180393472 bytes"), "{error}");
 }

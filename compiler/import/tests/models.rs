@@ -186,3 +186,80 @@ fn nan_in_a_weight_is_a_warning() {
     assert_eq!((notes[0].node.as_str(), notes[0].code), ("k", "M0104"));
     assert!(notes[0].message.contains("element 2"), "{}", notes[0].message);
 }
+
+/// `x: f32[N,4] -> y` of unknown shape over the given nodes and constants, with `i: s32[N,4]` beside x.
+fn undeclared(node: Vec<NodeProto>, initializer: Vec<TensorProto>) -> ModelProto {
+    let mut model = simple(18, node);
+    let graph = model.graph.as_mut().expect("a graph");
+    graph.initializer = initializer;
+    graph.input.push(info("i", ElemType::S32, "N 4"));
+    graph.output[0].r#type = None;
+    model
+}
+
+fn longs(name: &str, values: &[i64]) -> TensorProto {
+    let bytes: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()).collect();
+    tensor(name, ElemType::S64, &[values.len()], &bytes)
+}
+
+#[test]
+fn computed_shapes_leave_rank_and_element_type_known() {
+    let fill = AttributeProto { name: "value".into(), t: Some(longs("", &[3])), r#type: 4, ..Default::default() };
+    let pads: Vec<u8> = [0i32, 1, 0, 1].iter().flat_map(|v| v.to_le_bytes()).collect();
+    let cases = [
+        (
+            vec![
+                node("Shape", "i", "s"),
+                node("Concat", "s one", "t"),
+                node("Reshape", "i t", "r"),
+                node("Equal", "r seven", "y"),
+            ],
+            "bool[",
+            3,
+        ),
+        (
+            vec![node("Shape", "x", "s"), with(node("ConstantOfShape", "s", "c"), fill), node("Mul", "c two", "y")],
+            "s64[",
+            2,
+        ),
+        (vec![node("Shape", "x", "s"), node("Reshape", "x s", "r"), node("Transpose", "r", "y")], "f32[", 2),
+        (
+            vec![
+                with(node("Cast", "pads", "p"), int("to", 7)),
+                node("Pad", "x p", "q"),
+                node("Unsqueeze", "q one", "y"),
+            ],
+            "f32[",
+            3,
+        ),
+    ];
+    for (mut nodes, dtype, rank) in cases {
+        if nodes[1].op_type == "Concat" {
+            nodes[1].attribute.push(int("axis", 0));
+        }
+        let constants = vec![
+            longs("one", &[1]),
+            longs("two", &[2]),
+            tensor("pads", ElemType::S32, &[4], &pads),
+            tensor("seven", ElemType::S32, &[1], &7i32.to_le_bytes()),
+        ];
+        let mut graph = graph(&undeclared(nodes, constants));
+        assert_eq!(ottava_graph::infer_types(&mut graph).expect("a valid model"), []);
+        let ty = graph.ty(graph.outputs[0]);
+        assert!(ty.to_string().starts_with(dtype) && ty.shape.rank() == rank, "{ty}");
+        let bound = ottava_graph::bind(&graph, &Default::default(), 2).expect("a valid model");
+        assert_eq!(bound.ty(bound.outputs[0]).shape.rank(), rank);
+    }
+}
+
+#[test]
+fn an_unknown_rank_is_not_checked_against() {
+    let transpose = with(node("Transpose", "s", "y"), ints("perm", &[1, 0]));
+    let mut model = undeclared(vec![node("Squeeze", "x k", "s"), transpose], vec![]);
+    model.graph.as_mut().expect("a graph").input.push(info("k", ElemType::S64, "K"));
+    let graph = graph(&model);
+    assert_eq!(graph.ty(graph.outputs[0]).to_string(), "f32[...]");
+    let mut typed = graph.clone();
+    let notes = ottava_graph::infer_types(&mut typed).expect("a valid model");
+    assert_eq!(notes.len(), 2, "{notes:?}");
+}

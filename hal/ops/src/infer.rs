@@ -150,3 +150,76 @@ fn infer_unranked(op: &dyn Op, cx: &InferCx) -> Result<Vec<TensorType>> {
     let types = op.infer(cx).map_err(|_| cx.dynamic("the rank of an input is not known"))?;
     Ok(types.into_iter().map(|ty| TensorType::unranked(ty.dtype)).collect())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ottava_hal::Attr;
+
+    /// The type that `op` infers from inputs like `f32[2,N]`, none of them constant.
+    fn open(op: &str, attrs: Attrs, inputs: &[&TensorType]) -> String {
+        let mut node = Node::new("n", op, 21);
+        node.attrs = attrs;
+        node.outputs = vec![ottava_hal::ValueId(0)];
+        let inputs: Vec<_> = inputs.iter().map(|&ty| Some(InferInput { ty, constant: None })).collect();
+        infer(&InferCx { node: &node, inputs: &inputs }).unwrap_or_else(|e| panic!("{op}: {e}"))[0].to_string()
+    }
+
+    #[test]
+    fn data_decides_extents_but_not_the_rank() {
+        let x = &TensorType::new(DataType::F32, Shape(vec![Dim::Known(2), Dim::Known(3), Dim::Sym("N".into())]));
+        let [one, three, five] = &[1, 3, 5].map(|n| TensorType::fixed(DataType::S64, &[n]));
+        let (number, flags) = (&TensorType::fixed(DataType::S64, &[]), &TensorType::fixed(DataType::Bool, &[3]));
+        let axis = |a| Attrs::default().with("axis", Attr::Int(a));
+        let cases: Vec<(&str, Attrs, Vec<&TensorType>, &str)> = vec![
+            ("Reshape", Attrs::default(), vec![x, five], "f32[n:0:0,n:0:1,n:0:2,n:0:3,n:0:4]"),
+            ("ConstantOfShape", Attrs::default(), vec![one], "f32[n:0:0]"),
+            ("Expand", Attrs::default(), vec![x, five], "f32[n:0:0,n:0:1,2,3,n:0:4]"),
+            ("Expand", Attrs::default(), vec![x, one], "f32[2,3,n:0:2]"),
+            ("Tile", Attrs::default(), vec![x, three], "f32[n:0:0,n:0:1,n:0:2]"),
+            ("Pad", Attrs::default(), vec![x, five], "f32[n:0:0,n:0:1,n:0:2]"),
+            ("Slice", Attrs::default(), vec![x, one, one], "f32[n:0:0,3,N]"),
+            ("Resize", Attrs::default(), vec![x, one, three], "f32[n:0:0,n:0:1,n:0:2]"),
+            ("Range", Attrs::default(), vec![number, number, number], "s64[n:0:0]"),
+            ("NonZero", Attrs::default(), vec![x], "s64[3,n:0:1]"),
+            ("NonMaxSuppression", Attrs::default(), vec![x, x], "s64[n:0:0,3]"),
+            ("TopK", axis(1), vec![x, one], "f32[2,n:0:1,N]"),
+            ("OneHot", axis(0), vec![one, number, x], "f32[n:0:0,1]"),
+            ("Compress", axis(1), vec![x, flags], "f32[2,n:0:1,N]"),
+            ("Compress", Attrs::default(), vec![x, flags], "f32[n:0:0]"),
+            ("CenterCropPad", Attrs::default().with("axes", Attr::Ints(vec![-1])), vec![x, one], "f32[2,3,n:0:2]"),
+            ("Squeeze", Attrs::default(), vec![x, one], "f32[n:0:0,n:0:1]"),
+            ("Unsqueeze", Attrs::default(), vec![x, one], "f32[n:0:0,n:0:1,n:0:2,n:0:3]"),
+            ("Split", axis(1), vec![x, one], "f32[2,n:0:1,N]"),
+            ("ReduceSum", Attrs::default().with("keepdims", Attr::Int(0)), vec![x, one], "f32[n:0:0,n:0:1]"),
+            ("AffineGrid", Attrs::default(), vec![x, five], "f32[n:0:0,n:0:1,n:0:2,n:0:3,n:0:4]"),
+        ];
+        for (op, attrs, inputs, expected) in cases {
+            assert_eq!(open(op, attrs, &inputs), expected, "{op}");
+        }
+    }
+
+    #[test]
+    fn without_a_rank_the_element_type_remains() {
+        let (x, numbers) = (&TensorType::unranked(DataType::S32), &TensorType::unranked(DataType::S64));
+        let y = &TensorType::fixed(DataType::S32, &[2]);
+        let none = Attrs::default;
+        assert_eq!(open("Reshape", none(), &[y, numbers]), "s32[...]");
+        assert_eq!(
+            open("Squeeze", none(), &[&TensorType::new(DataType::S32, Shape(vec![Dim::Sym("N".into())]))]),
+            "s32[...]"
+        );
+        assert_eq!(open("Equal", none(), &[x, y]), "bool[...]");
+        assert_eq!(open("Shape", none(), &[x]), "s64[n:0:0]");
+        assert_eq!(open("Transpose", Attrs::default().with("perm", Attr::Ints(vec![0])), &[x]), "s32[...]");
+    }
+
+    #[test]
+    fn the_rank_is_bounded() {
+        let node = Node::new("n", "Reshape", 21);
+        let (x, shape) = (TensorType::fixed(DataType::F32, &[1]), TensorType::fixed(DataType::S64, &[usize::MAX]));
+        let inputs = [&x, &shape].map(|ty| Some(InferInput { ty, constant: None }));
+        let node = Node { outputs: vec![ottava_hal::ValueId(0)], ..node };
+        assert!(infer(&InferCx { node: &node, inputs: &inputs }).unwrap_err().to_string().contains("dimensions"));
+    }
+}

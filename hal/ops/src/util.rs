@@ -98,3 +98,17 @@ pub fn onnx_dtype(code: i64) -> Result<DataType> {
         _ => return Err(Error::unsupported(Reason::Dtype, format!("ONNX element type {code} is not supported"))),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_output_has_a_largest_size() {
+        for shape in [&[1000, 1000, 1000][..], &[usize::MAX, 2]] {
+            let error = output(DataType::F32, shape).unwrap_err();
+            assert_eq!(error.status(), Status::OutOfHostMemory, "{error}");
+        }
+        assert_eq!(output(DataType::U4, &[3]).unwrap().bytes(), [0, 0]);
+    }
+}

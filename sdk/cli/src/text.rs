@@ -1,6 +1,6 @@
 //! Tables and numbers for people.
 
-use comfy_table::{CellAlignment, ContentArrangement, Row, Table, presets};
+use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 
 /// A text in which control characters are written as escapes, so that a name cannot steer a terminal. Line feeds and tabs
 /// stay.
@@ -9,16 +9,18 @@ pub fn printable(text: &str) -> String {
     text.chars().map(|c| if keep(c) { c.to_string() } else { c.escape_default().to_string() }).collect()
 }
 
-/// A table with a header; the columns of `right` are aligned to the right. On a terminal that is too narrow, cells end in an
-/// ellipsis.
+/// A table with a header; the columns of `right` are aligned to the right. On a terminal, names in the first column take a
+/// third of the width at most, and other cells are wrapped.
 pub fn table(header: &[&str], right: &[usize], rows: impl IntoIterator<Item = Vec<String>>) -> String {
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic).set_header(header);
-    table.set_truncation_indicator("…");
+    let name_width = table.width().map_or(usize::MAX, |w| usize::from(w / 3).max(16));
     rows.into_iter().for_each(|cells| {
-        let mut row = Row::from(cells.iter().map(|cell| printable(cell).replace('\n', "\\n")).collect::<Vec<_>>());
-        row.max_height(1);
-        table.add_row(row);
+        let mut cells: Vec<String> = cells.iter().map(|cell| printable(cell).replace('\n', "\\n")).collect();
+        if let Some(name) = cells.first_mut() {
+            *name = shortened(name, name_width);
+        }
+        table.add_row(cells);
     });
     for &i in right {
         if let Some(column) = table.column_mut(i) {
@@ -26,6 +28,14 @@ pub fn table(header: &[&str], right: &[usize], rows: impl IntoIterator<Item = Ve
         }
     }
     table.to_string().lines().map(|l| l.trim_end().to_owned() + "\n").collect()
+}
+
+/// A text of at most `width` characters; one that is longer ends in an ellipsis.
+fn shortened(text: &str, width: usize) -> String {
+    match text.char_indices().nth(width) {
+        None => text.to_owned(),
+        Some(_) => text.chars().take(width.saturating_sub(1)).chain(['…']).collect(),
+    }
 }
 
 /// `12.3 KiB`.
@@ -69,6 +79,11 @@ mod tests {
         assert_eq!(printable("a\x1b[31mb\u{9b}\n\u{fc}"), "a\\u{1b}[31mb\\u{9b}\n\u{fc}");
         let rows = [vec!["x\r\ny".to_owned()]];
         assert_eq!(table(&["name"], &[], rows).lines().last(), Some(" x\\r\\ny"));
+    }
+
+    #[test]
+    fn long_names_end_in_an_ellipsis() {
+        assert_eq!((shortened("abcd", 4), shortened("abcde", 4)), ("abcd".to_owned(), "abc…".to_owned()));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{asset, command, folder, ottava, unary_model};
+use common::{asset, bytes_field, command, constant_model, folder, ottava, tensor_pb, unary_model};
 use ottava::{Tensor, save_npy, save_npz};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -119,7 +119,7 @@ fn names_of_no_device_are_wrong_usage_and_those_of_the_configuration_bad_input()
     std::fs::write(dir.path().join("d.ron"), r#"Ottava(devices: [(id: "fast", driver: "cpu")])"#).unwrap();
     let json = ottava(dir.path(), &["devices", "--config", "d.ron", "--json"]).json();
     assert_eq!(json["configured"][0]["id"], "fast");
-    std::fs::write(dir.path().join("e.ron"), r#"Ottava(drivers: ["gpu"])"#).unwrap();
+    std::fs::write(dir.path().join("e.ron"), r#"Ottava(drivers: [Builtin("gpu")])"#).unwrap();
     ottava(dir.path(), &["devices", "--config", "e.ron"]).fails(3, &["e.ron", "`gpu`"]);
 }
 
@@ -160,7 +160,21 @@ fn a_rule_that_matches_nothing_and_a_second_quantization_are_told() {
     let args = ["quantize", &model, "--data", &data, "--batch", "20", "--recipe", "r.ron", "-o", "q.onnx"];
     ottava(dir.path(), &args).fails(0, &["warning[Q0604]", "`head/*/none`", "matches no node"]);
     let args = ["quantize", "q.onnx", "--data", &data, "-o", "qq.onnx"];
-    ottava(dir.path(), &args).fails(3, &["already quantized", "QuantizeLinear"]);
+    ottava(dir.path(), &args).fails(3, &["already quantized", "the first is DequantizeLinear"]);
+}
+
+#[test]
+fn a_model_without_inputs_runs() {
+    let dir = folder();
+    // The input becomes a constant: an initializer (field 5 of the graph) of the same name.
+    let tensor = [tensor_pb([-1.0, 2.0]), bytes_field(8, b"x")].concat();
+    std::fs::write(dir.path().join("m.onnx"), constant_model("Relu", &tensor)).unwrap();
+    let json = ottava(dir.path(), &["run", "m.onnx", "-o", "out", "--json"]).json();
+    assert_eq!(json["outputs"][0]["shape"], serde_json::json!([2]));
+    let y = ottava::load_npy(&dir.path().join("out/y.npy")).unwrap();
+    assert_eq!(y.to_f32s().unwrap(), [0.0, 2.0]);
+    let run = ottava(dir.path(), &["run", &asset("digits.onnx"), "-o", "out"]);
+    run.fails(2, &["input `image` is not given"]);
 }
 
 #[test]

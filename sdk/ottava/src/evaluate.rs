@@ -105,12 +105,16 @@ pub fn evaluate(
     progress: &mut Progress,
 ) -> Result<Evaluation> {
     check(options, against)?;
+    // Checked before anything runs.
+    let labels = match options.metric {
+        Some(Metric::Top1 | Metric::Top5) => labels(model, data, options)?,
+        _ => Vec::new(),
+    };
     let run = |m: &Model, keep: bool, progress: &mut Progress| collect(m, data, registry, options, keep, progress);
     let (rows, mut result) = run(model, options.keep_outputs, progress)?;
     let Some(metric) = options.metric else { return Ok(result) };
     match metric {
         Metric::Top1 | Metric::Top5 => {
-            let labels = labels(data, &result, options.limit)?;
             let k = if metric == Metric::Top1 { 1 } else { 5 };
             let nan = nan_rows(&[&rows], result.n);
             let hit = |(i, l): &(usize, &usize)| {
@@ -160,17 +164,19 @@ fn note_nan(nan: &[bool], result: &mut Evaluation) {
     }
 }
 
-fn labels(data: &Data, result: &Evaluation, limit: Option<usize>) -> Result<Vec<usize>> {
+fn labels(model: &Model, data: &Data, options: &EvaluateOptions) -> Result<Vec<usize>> {
+    let n_rows = Feed::new(data, &model.inputs(), options.affine)?.n_rows;
+    let n = n_rows.min(options.limit.unwrap_or(usize::MAX));
     // Labels are one per row of the data, also where only the first rows run.
-    let all = match (&data.labels, limit) {
+    let all = match (&data.labels, options.limit) {
         (Some(l), Some(_)) => l.elements(),
-        _ => result.n,
+        _ => n,
     };
     let mut labels = data.class_labels(all)?;
-    if labels.len() < result.n {
-        return data.class_labels(result.n);
+    if labels.len() < n {
+        return data.class_labels(n);
     }
-    labels.truncate(result.n);
+    labels.truncate(n);
     Ok(labels)
 }
 

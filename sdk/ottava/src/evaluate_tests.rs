@@ -57,6 +57,16 @@ fn an_output_that_is_not_batched_is_an_error() {
 }
 
 #[test]
+fn labels_are_checked_before_anything_runs() {
+    let mut data = data(&[[0.0, 1.0]; 3]);
+    data.labels = Some(Tensor::from_slice(&[2], &[1i64, 1]).unwrap());
+    let options = EvaluateOptions { metric: Some(Metric::Top1), ..EvaluateOptions::default() };
+    let mut ran = false;
+    let e = evaluate(&rows_first(), &data, &Registry::new(), &options, None, &mut |_, _| ran = true).unwrap_err();
+    assert!(e.to_string().contains("not one label per row; found 2; expected 3") && !ran, "{e}");
+}
+
+#[test]
 fn the_symbol_on_axis_0_is_the_batch() {
     let with = |batch, n| SessionOptions { batch, dims: BTreeMap::from([("N".to_owned(), n)]), ..Default::default() };
     let data = data(&[[0.0, 1.0]; 3]);

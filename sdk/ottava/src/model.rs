@@ -153,15 +153,16 @@ impl Model {
             outputs: self.outputs(),
             ops: self.graph.op_counts(),
             params: constants.map(|t| t.elements() as u64).sum(),
-            macs: self.macs()?,
+            macs: self.macs(),
             quantized_ops: self.graph.nodes.iter().filter(|n| is_quantized(n)).count(),
             symbols: ottava_graph::symbols(&self.graph),
         })
     }
 
-    /// Multiply-accumulates with every symbol bound to 1.
-    fn macs(&self) -> Result<Option<u64>> {
-        Ok(graph_macs(&self.bind(&BTreeMap::new())?))
+    /// Multiply-accumulates with every symbol bound to 1; `None` where the model does not allow that (a window larger
+    /// than an image of one pixel, say) or shapes stay unknown.
+    fn macs(&self) -> Option<u64> {
+        self.bind(&BTreeMap::new()).ok().as_ref().and_then(graph_macs)
     }
 
     /// An error of the graph, compiler or a device about this model.

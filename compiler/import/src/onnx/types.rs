@@ -142,5 +142,6 @@ mod tests {
         assert_eq!(read(&write("x", &ty), |_| "?".into()), Ok(Some(ty)));
         let made_up = TensorType::new(DataType::F32, Shape(vec![Dim::Sym("n:0:1".into())]));
         assert_eq!(run(&write("x", &made_up)), Ok(Some("f32[x_dim0]".into())));
+        assert_eq!(run(&write("x", &TensorType::unranked(DataType::F32))), Ok(None));
     }
 }

@@ -101,7 +101,8 @@ impl Op for GatherNd {
         let block: usize = rest.iter().product();
         let shape = [outer, rest].concat();
         util::output(x.dtype(), &shape)?;
-        let positions: Vec<usize> = starts.iter().flat_map(|&s| s..s + block).collect();
+        let mut positions = Tensor::buffer(starts.len().saturating_mul(block))?;
+        positions.extend(starts.iter().flat_map(|&s| s..s + block));
         Ok(vec![pick(x, &shape, &positions)?])
     }
 

@@ -146,6 +146,15 @@ mod tests {
     }
 
     #[test]
+    fn c4_a_computed_target_gives_the_rank() {
+        use crate::InferInput;
+        let (x, target) = (TensorType::fixed(DataType::U8, &[6]), TensorType::fixed(DataType::S64, &[2]));
+        let inputs = [&x, &target].map(|ty| Some(InferInput { ty, constant: None }));
+        let types = Reshape.infer(&InferCx { node: &Node::new("r", "Reshape", 21), inputs: &inputs }).unwrap();
+        assert_eq!(types[0].to_string(), "u8[r:0:0,r:0:1]");
+    }
+
+    #[test]
     fn wrong_targets_are_errors() {
         let k = Dim::Known;
         for target in [&[-1, -1][..], &[4, -1], &[5], &[0, 0, 0], &[-2]] {

@@ -43,14 +43,6 @@ pub static TABLE: &[&dyn Op] = &[
     &qlinear_product::MATMUL,
 ];
 
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn every_operator_computes_its_cases() {
-        crate::elementwise::sample::check_table(super::TABLE);
-    }
-}
-
 /// Maps a flat row-major element index to the index of its scale.
 pub struct ChannelIndex {
     /// Elements that follow one step of the axis.
@@ -88,5 +80,13 @@ impl ChannelIndex {
         }
         let outer = along / self.extent;
         (outer * self.n_blocks + block) * self.inner + i % self.inner
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn every_operator_computes_its_cases() {
+        crate::elementwise::sample::check_table(super::TABLE);
     }
 }

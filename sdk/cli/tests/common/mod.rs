@@ -92,14 +92,22 @@ pub fn number_field(number: u8, value: u8) -> Vec<u8> {
 
 /// An ONNX model of one node `y = OP(x)` on f32[2].
 pub fn unary_model(op: &str) -> Vec<u8> {
+    model_of(op, |value| bytes_field(11, &value("x")))
+}
+
+/// The same with a constant in place of the input: an ONNX tensor called `x`.
+pub fn constant_model(op: &str, tensor: &[u8]) -> Vec<u8> {
+    model_of(op, |_| bytes_field(5, tensor))
+}
+
+/// The node `y = OP(x)` with the graph's field that gives `x`.
+fn model_of(op: &str, source: impl Fn(&dyn Fn(&str) -> Vec<u8>) -> Vec<u8>) -> Vec<u8> {
     let dims = bytes_field(1, &number_field(1, 2));
     let tensor = [number_field(1, 1), bytes_field(2, &dims)].concat();
     let value = |name: &str| [bytes_field(1, name.as_bytes()), bytes_field(2, &bytes_field(1, &tensor))].concat();
     let node =
         [bytes_field(1, b"x"), bytes_field(2, b"y"), bytes_field(3, b"n"), bytes_field(4, op.as_bytes())].concat();
-    let graph =
-        [bytes_field(1, &node), bytes_field(2, b"g"), bytes_field(11, &value("x")), bytes_field(12, &value("y"))]
-            .concat();
+    let graph = [bytes_field(1, &node), bytes_field(2, b"g"), source(&value), bytes_field(12, &value("y"))].concat();
     [number_field(1, 8), bytes_field(7, &graph), bytes_field(8, &number_field(2, 17))].concat()
 }
 
