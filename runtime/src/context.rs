@@ -96,17 +96,12 @@ impl Context {
         let outputs = partition.outputs.iter().map(|s| self.binding(*s, partition)).collect::<Result<Vec<_>>>()?;
         let lane = &self.lanes[i];
         let point = lane.fence.query()?.saturating_add(1);
-        let submission = Submission {
-            executable: loaded.executable.clone(),
-            inputs,
-            outputs,
-            waits: vec![],
-            signals: vec![(lane.fence.clone(), point)],
-            profile,
-        };
-        lane.queue.submit(&submission)?;
+        let mut submission = Submission::dispatch(loaded.executable.clone(), inputs, outputs);
+        submission.signals = vec![(lane.fence.clone(), point)];
+        submission.profile = profile;
+        let id = lane.queue.submit(&submission)?;
         lane.fence.wait(point, Duration::MAX)?;
-        let times = lane.queue.take_profile();
+        let times = lane.queue.take_profile(id).map(|p| p.nodes).unwrap_or_default();
         for slot in &partition.outputs {
             self.slots[*slot] = SlotData { host: None, devices: vec![partition.device.clone()] };
         }

@@ -7,7 +7,7 @@
 
 use ottava_graph::{Diagnostic, Graph, Result, Uses, extract, to_program};
 use ottava_hal::{Device, Error, Reason, ValueId, Verdict};
-use ottava_plan::{Partition, Plan, Slot};
+use ottava_plan::{DeviceNeed, Partition, Plan, Slot};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A device that may be used.
@@ -156,6 +156,7 @@ fn build(graph: &Graph, targets: &[Target], runs: Vec<(usize, Vec<usize>)>) -> R
             inputs: part.inputs.iter().map(|id| slots.get(*id)).collect(),
             outputs: part.outputs.iter().map(|id| slots.get(*id)).collect(),
             program: part.program,
+            ..Partition::default()
         });
     }
     let mut constants = BTreeMap::new();
@@ -166,7 +167,19 @@ fn build(graph: &Graph, targets: &[Target], runs: Vec<(usize, Vec<usize>)>) -> R
     }
     let outputs = graph.outputs.iter().map(|id| slots.get(*id)).collect();
     let constants = constants.into_iter().collect();
-    Ok(Plan { name: graph.name.clone(), slots: slots.list, partitions, inputs, outputs, constants })
+    let devices = needs(targets, &partitions);
+    let name = graph.name.clone();
+    Plan { name, slots: slots.list, partitions, inputs, outputs, constants, devices, ..Plan::default() }.finish()
+}
+
+/// The devices that partitions name.
+fn needs(targets: &[Target], partitions: &[Partition]) -> Vec<DeviceNeed> {
+    let used = targets.iter().filter(|t| partitions.iter().any(|p| p.device == t.id));
+    let need = |t: &Target| {
+        let info = t.device.info();
+        DeviceNeed { id: t.id.into(), uuid: info.uuid, hw_rev: info.hw_rev, isa: info.isa.clone() }
+    };
+    used.map(need).collect()
 }
 
 struct Slots<'a> {

@@ -1,10 +1,24 @@
 //! `ottava-plan`: the compiled artefact that compiler and runtime share.
 //!
-//! A [`Plan`] says which [`Program`] runs on which device, and which of its values each partition reads and writes. It
-//! holds no pointers into a compiler and no device, so a runtime needs nothing else. Values that cross from one
-//! partition to another are slots; slots of the plan's inputs and outputs carry their names.
+//! A [`Plan`] says which [`Program`] runs on which device, in which order data moves, and where it lies meanwhile. It
+//! holds no pointers into a compiler and no device, so a runtime needs nothing else.
+//!
+//! | part | what it is |
+//! |---|---|
+//! | [`Slot`] | a value that the caller or more than one partition sees |
+//! | [`Partition`] | what one device runs in one go: a program, the slots it reads and writes |
+//! | [`Step`] | a run of a partition or a copy of a slot, with the steps that come before; made by [`schedule`](mod@schedule) |
+//! | [`Arena`] | memory of one inference on one device, with the place of each slot; made by [`memory`] |
+//! | [`Placed`] | why a node runs where it runs |
+//! | [`Alternative`] | the plan to go on with when a device is lost |
+//!
+//! Invariant: [`Plan::check`] holds for every plan that leaves the compiler or a file.
 
-use ottava_hal::{Error, Program, Result, TensorType};
+mod check;
+pub mod memory;
+pub mod schedule;
+
+use ottava_hal::{BlobKey, Program, Tensor, TensorType};
 
 /// A value that the plan's caller or more than one partition sees.
 #[derive(Debug, Clone, PartialEq)]
@@ -16,7 +30,7 @@ pub struct Slot {
 }
 
 /// What one device runs in one go.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Partition {
     /// Id of the device.
     pub device: String,
@@ -26,9 +40,182 @@ pub struct Partition {
     pub inputs: Vec<usize>,
     /// Slot of each program output.
     pub outputs: Vec<usize>,
+    /// Nodes of the program that are bridges: conversions that the partitioner has put in.
+    pub bridges: usize,
+    /// Estimated time of one run, nanoseconds.
+    pub est_ns: u64,
+    /// The program compiled ahead, by device key.
+    pub blobs: Vec<Blob>,
 }
 
-/// Partitions in the order in which they may run one after the other.
+/// A program compiled ahead for one kind of device.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Blob {
+    /// What it was compiled for; a device with another key compiles the program anew.
+    pub key: BlobKey,
+    /// The driver's bytes (u8), possibly in a mapped file.
+    pub payload: Tensor,
+}
+
+/// Where the data of a slot is: in host memory, or on a device (index into [`Plan::devices`]).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Place {
+    /// Host memory: the caller's tensors.
+    Host,
+    /// The arena of a device.
+    Device(usize),
+}
+
+/// What a step does.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Work {
+    /// Runs a partition.
+    Run {
+        /// Index of the partition.
+        partition: usize,
+    },
+    /// Copies a slot from one place to another.
+    Copy {
+        /// The slot.
+        slot: usize,
+        /// Where the data is.
+        from: Place,
+        /// Where it goes.
+        to: Place,
+    },
+    /// Runs one of two plans, by a boolean slot.
+    If {
+        /// The boolean.
+        condition: usize,
+        /// Plan for true.
+        then: Box<Plan>,
+        /// Plan for false.
+        otherwise: Box<Plan>,
+        /// Slots that both plans take, in the order of their inputs.
+        inputs: Vec<usize>,
+        /// Slots that both plans fill, in the order of their outputs.
+        outputs: Vec<usize>,
+    },
+    /// Runs a plan again and again (ONNX Loop).
+    Loop {
+        /// Slot of the largest number of iterations, if there is one.
+        max_trips: Option<usize>,
+        /// Slot of the first condition, if there is one.
+        condition: Option<usize>,
+        /// Inputs: iteration, condition, carried values; outputs: condition, carried values, scanned values.
+        body: Box<Plan>,
+        /// Slots of the carried values before the first iteration.
+        inputs: Vec<usize>,
+        /// Slots of the carried and stacked values after the last.
+        outputs: Vec<usize>,
+    },
+    /// Runs a plan along an axis (ONNX Scan).
+    Scan {
+        /// Number of scanned inputs: the last ones of `inputs`.
+        scanned: usize,
+        /// Inputs: carried values, then one slice of each scanned input.
+        body: Box<Plan>,
+        /// Slots of the carried values, then of the scanned ones.
+        inputs: Vec<usize>,
+        /// Slots of the carried and stacked values after the last.
+        outputs: Vec<usize>,
+    },
+}
+
+/// One step of an inference.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Step {
+    /// Name in the profile.
+    pub name: String,
+    /// What it does.
+    pub work: Work,
+    /// Steps that must be done before, by index; all are smaller than the step's own.
+    pub waits: Vec<usize>,
+}
+
+/// A device that the plan was made for.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct DeviceNeed {
+    /// Id in the application's configuration.
+    pub id: String,
+    /// [`ottava_hal::DeviceInfo::uuid`].
+    pub uuid: [u8; 16],
+    /// [`ottava_hal::DeviceInfo::hw_rev`].
+    pub hw_rev: u32,
+    /// Instruction set or hardware, for people.
+    pub isa: String,
+}
+
+/// Memory of one inference on one device.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Arena {
+    /// Size in bytes.
+    pub bytes: usize,
+    /// Sum of all slots on the device: what memory without reuse would be.
+    pub sum_bytes: usize,
+    /// No plan can do with less: the most bytes that are alive at one step.
+    pub lower_bound: usize,
+    /// Slot and its first byte; slots whose lives never meet may share bytes.
+    pub slots: Vec<(usize, usize)>,
+}
+
+/// What one device said about a node.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Opinion {
+    /// Id of the device.
+    pub device: String,
+    /// It could run the node bit-exactly.
+    pub ok: bool,
+    /// Reason code of a refusal (`DTYPE`, `ACC_OVERFLOW`, ...), `OK`, `INEXACT`, `BANNED`, `COST`.
+    pub code: String,
+    /// The same in words.
+    pub text: String,
+    /// Estimated time there, nanoseconds; 0 if refused.
+    pub cost_ns: u64,
+}
+
+/// Why a node runs where it runs.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Placed {
+    /// Name of the node.
+    pub node: String,
+    /// Its operator.
+    pub op: String,
+    /// The device that runs it.
+    pub device: String,
+    /// Index of its partition.
+    pub partition: usize,
+    /// The partitioner has put it in.
+    pub bridge: bool,
+    /// Why this device, in words.
+    pub reason: String,
+    /// What each device said.
+    pub opinions: Vec<Opinion>,
+}
+
+/// The plan to go on with when a device is lost.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Alternative {
+    /// Id of the lost device.
+    pub lost: String,
+    /// A plan that does without it; it has no alternatives of its own.
+    pub plan: Plan,
+}
+
+/// A hidden input and output that a session keeps from run to run and can reset.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StateVar {
+    /// Name for the application.
+    pub name: String,
+    /// Slot that takes the value before a run.
+    pub input: usize,
+    /// Slot that holds it after a run.
+    pub output: usize,
+    /// Value after a reset.
+    pub initial: Tensor,
+}
+
+/// Partitions and the steps that run them.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Plan {
     /// Name of the model.
@@ -42,65 +229,36 @@ pub struct Plan {
     /// Slots that the caller receives; a slot may be listed twice, and may be an input.
     pub outputs: Vec<usize>,
     /// Slots whose data is known: outputs that constant folding has computed.
-    pub constants: Vec<(usize, ottava_hal::Tensor)>,
+    pub constants: Vec<(usize, Tensor)>,
+    /// Devices of the partitions, each once.
+    pub devices: Vec<DeviceNeed>,
+    /// Steps in an order in which they may run one after the other.
+    pub steps: Vec<Step>,
+    /// Memory of one inference, by device.
+    pub arenas: Vec<Arena>,
+    /// Values that live from run to run.
+    pub states: Vec<StateVar>,
+    /// Why each node runs where it runs.
+    pub placed: Vec<Placed>,
+    /// Plans for lost devices.
+    pub alternatives: Vec<Alternative>,
 }
 
 impl Plan {
-    /// Checks that slots are in range, written once and before they are read, and that programs are well formed.
-    pub fn check(&self) -> Result<()> {
-        let mut written = vec![false; self.slots.len()];
-        for slot in self.inputs.iter().chain(self.constants.iter().map(|(slot, _)| slot)) {
-            self.write(&mut written, *slot, "an input or constant")?;
-        }
-        for p in &self.partitions {
-            p.program.check()?;
-            if p.inputs.len() != p.program.inputs.len() || p.outputs.len() != p.program.outputs.len() {
-                return Err(Error::invalid(format!(
-                    "partition `{}` has another number of slots than its program",
-                    p.program.name
-                )));
-            }
-            for slot in &p.inputs {
-                if !written.get(*slot).copied().unwrap_or(false) {
-                    return Err(Error::invalid(format!("partition `{}` reads slot {slot} too early", p.program.name)));
-                }
-            }
-            for slot in &p.outputs {
-                self.write(&mut written, *slot, &p.program.name)?;
-            }
-        }
-        match self.outputs.iter().find(|s| !written.get(**s).copied().unwrap_or(false)) {
-            Some(slot) => Err(Error::invalid(format!("output slot {slot} is never written"))),
-            None => Ok(()),
-        }
+    /// Index of a device in [`Plan::devices`].
+    pub fn device(&self, id: &str) -> Option<usize> {
+        self.devices.iter().position(|d| d.id == id)
     }
 
-    fn write(&self, written: &mut [bool], slot: usize, who: &str) -> Result<()> {
-        match written.get_mut(slot) {
-            Some(flag) if !*flag => {
-                *flag = true;
-                Ok(())
-            }
-            _ => Err(Error::invalid(format!("{who} writes slot {slot}, which it may not"))),
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use ottava_hal::DataType;
-
-    fn plan(inputs: Vec<usize>, outputs: Vec<usize>) -> Plan {
-        let slot = Slot { name: "x".into(), ty: TensorType::fixed(DataType::F32, &[1]) };
-        Plan { slots: vec![slot], inputs, outputs, ..Plan::default() }
-    }
-
-    #[test]
-    fn a_slot_is_written_once_and_before_it_is_read() {
-        assert_eq!(plan(vec![0], vec![0]).check(), Ok(()));
-        assert!(plan(vec![], vec![0]).check().unwrap_err().to_string().contains("never written"));
-        assert!(plan(vec![0, 0], vec![]).check().is_err());
-        assert!(plan(vec![7], vec![]).check().is_err());
+    /// Fills in steps and memory from slots, partitions and devices, for this plan and its alternatives.
+    pub fn finish(mut self) -> ottava_hal::Result<Self> {
+        self.steps = schedule::steps(&self)?;
+        self.arenas = memory::arenas(&self)?;
+        self.alternatives = std::mem::take(&mut self.alternatives)
+            .into_iter()
+            .map(|a| Ok(Alternative { plan: a.plan.finish()?, ..a }))
+            .collect::<ottava_hal::Result<_>>()?;
+        self.check()?;
+        Ok(self)
     }
 }

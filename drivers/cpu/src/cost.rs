@@ -13,8 +13,6 @@ struct Speed {
 const BYTES_PER_NS: u64 = 8;
 /// Fixed cost of a node.
 const NODE_NS: u64 = 300;
-/// Fixed cost of a submission.
-const SUBMIT_NS: u64 = 1_000;
 
 /// The cost of a program on `threads` threads.
 pub(crate) fn estimate(program: &Program, isa: Isa, threads: usize) -> Cost {
@@ -28,8 +26,8 @@ pub(crate) fn estimate(program: &Program, isa: Isa, threads: usize) -> Cost {
         (macs(program, node) / per_ns).max(traffic(program, node) / BYTES_PER_NS).saturating_add(NODE_NS)
     };
     let bytes = program.values.iter().filter_map(|v| v.ty.byte_len()).fold(0u64, |n, b| n.saturating_add(b as u64));
-    let exec_ns = program.nodes.iter().map(ns).fold(0u64, u64::saturating_add);
-    Cost { exec_ns, submit_ns: SUBMIT_NS, bytes }
+    let time_ns = program.nodes.iter().map(ns).fold(0u64, u64::saturating_add);
+    Cost { time_ns, workspace_bytes: bytes, ..Cost::default() }
 }
 
 /// Multiply-adds of a product: outputs times weights per output channel; 0 for everything else.

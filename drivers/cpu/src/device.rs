@@ -34,17 +34,10 @@ impl Driver for CpuDriver {
     fn option_schema(&self) -> Vec<OptionSpec> {
         let names = Isa::available().into_iter().map(|isa| isa.name().to_owned());
         vec![
+            OptionSpec::new("threads", all_threads(), "worker threads, the caller's included"),
             OptionSpec {
-                key: "threads",
-                default: all_threads().to_string(),
-                allowed: vec![],
-                help: "worker threads, the caller's included",
-            },
-            OptionSpec {
-                key: "isa",
-                default: "auto".into(),
                 allowed: std::iter::once("auto".to_owned()).chain(names).collect(),
-                help: "instruction set of the kernels; results do not depend on it",
+                ..OptionSpec::new("isa", "auto", "instruction set of the kernels; results do not depend on it")
             },
         ]
     }
@@ -80,13 +73,18 @@ fn all_threads() -> usize {
 
 fn info(isa: Isa, threads: usize) -> DeviceInfo {
     DeviceInfo {
-        id: CPU.into(),
         name: format!("CPU ({}, {threads} threads)", isa.name()),
-        kind: DeviceKind::Cpu,
         isa: isa.name().into(),
         memory_bytes: total_memory(),
         threads,
+        hw_rev: revision(isa),
+        ..DeviceInfo::new(CPU, CPU, DeviceKind::Cpu)
     }
+}
+
+/// Packed weights differ between instruction sets, so the set is part of their key.
+fn revision(isa: Isa) -> u32 {
+    isa.name().bytes().fold(0x811c_9dc5, |hash, b| (hash ^ u32::from(b)).wrapping_mul(0x0100_0193))
 }
 
 /// The processor as a device: one instruction set, one pool of threads.
@@ -144,6 +142,10 @@ impl Device for CpuDevice {
 
     fn alloc(&self, desc: &BufferDesc) -> Result<Arc<dyn Buffer>> {
         host::alloc(desc)
+    }
+
+    fn import_host(&self, memory: Box<dyn host::HostMemory>, _: &BufferDesc) -> Result<Arc<dyn Buffer>> {
+        host::import(memory)
     }
 
     fn create_queue(&self) -> Result<Arc<dyn Queue>> {

@@ -65,6 +65,7 @@ impl CpuProgram {
                     kernel: kernel_of(group),
                     start_ns: start.as_nanos() as u64,
                     duration_ns: (begin.elapsed() - start).as_nanos() as u64,
+                    ..NodeTime::default()
                 });
             }
         }
@@ -129,6 +130,10 @@ impl HostProgram for CpuProgram {
         let result = self.run_groups(&mut memory, times);
         self.arenas.lock().push(arena);
         result
+    }
+
+    fn as_any(&self) -> &dyn std::any::Any {
+        self
     }
 
     fn kernels(&self) -> Vec<(String, String)> {

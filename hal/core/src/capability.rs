@@ -3,7 +3,8 @@
 //! A capability is a list of [`OpRow`]s; rows are alternatives, a node is supported if one row accepts it. A refusal
 //! always carries a [`Reason`] and words. When no row accepts, the reason is that of the row that came closest.
 
-use crate::{DataType, Node, Program, RequantMode, Scheme, TensorType, ValueId};
+use crate::{Attr, DataType, Node, Program, RequantMode, Scheme, TensorType, ValueId};
+use std::borrow::Cow;
 use std::fmt;
 
 /// Why a node is not accepted. The numbers are those of the plugin ABI.
@@ -161,13 +162,124 @@ impl fmt::Debug for Predicate {
     }
 }
 
+/// What a [`Limit`] looks at.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Subject {
+    /// An integer attribute, or every element of an integer list. A node without the attribute is accepted: the
+    /// operator's default is within every limit.
+    Attr(Cow<'static, str>),
+    /// An extent of an input. An input that is absent or has no such axis is accepted.
+    Dim {
+        /// Index of the input.
+        operand: usize,
+        /// Index of the axis.
+        axis: usize,
+    },
+}
+
+impl fmt::Display for Subject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Attr(name) => write!(f, "attribute `{name}`"),
+            Self::Dim { operand, axis } => write!(f, "axis {axis} of input {operand}"),
+        }
+    }
+}
+
+/// What a [`Limit`] asks of a number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Compare {
+    /// Equal.
+    Eq(i64),
+    /// At most.
+    Le(i64),
+    /// At least.
+    Ge(i64),
+    /// From the first to the second, both included.
+    InRange(i64, i64),
+    /// A multiple.
+    MultipleOf(i64),
+}
+
+impl Compare {
+    /// Whether a number is accepted.
+    pub fn accepts(self, n: i64) -> bool {
+        match self {
+            Self::Eq(v) => n == v,
+            Self::Le(v) => n <= v,
+            Self::Ge(v) => n >= v,
+            Self::InRange(lo, hi) => (lo..=hi).contains(&n),
+            Self::MultipleOf(v) => v != 0 && n.checked_rem(v) == Some(0),
+        }
+    }
+}
+
+impl fmt::Display for Compare {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Eq(v) => write!(f, "exactly {v}"),
+            Self::Le(v) => write!(f, "at most {v}"),
+            Self::Ge(v) => write!(f, "at least {v}"),
+            Self::InRange(lo, hi) => write!(f, "{lo} to {hi}"),
+            Self::MultipleOf(v) => write!(f, "multiples of {v}"),
+        }
+    }
+}
+
+/// A condition on a number of a node that crosses the plugin boundary as data.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Limit {
+    /// What is looked at.
+    pub subject: Subject,
+    /// What is asked of it.
+    pub compare: Compare,
+}
+
+impl Limit {
+    /// A limit of an attribute.
+    pub fn attr(name: impl Into<Cow<'static, str>>, compare: Compare) -> Self {
+        Self { subject: Subject::Attr(name.into()), compare }
+    }
+
+    /// A limit of an extent of an input.
+    pub fn dim(operand: usize, axis: usize, compare: Compare) -> Self {
+        Self { subject: Subject::Dim { operand, axis }, compare }
+    }
+
+    fn check(&self, program: &Program, node: &Node) -> Result<(), (Reason, String)> {
+        let bad = |n: i64| format!("{} is {n}, supported: {}", self.subject, self.compare);
+        match &self.subject {
+            Subject::Attr(name) => {
+                let values: &[i64] = match node.attrs.get(name) {
+                    Some(Attr::Int(v)) => std::slice::from_ref(v),
+                    Some(Attr::Ints(v)) => v,
+                    _ => &[],
+                };
+                let miss = values.iter().find(|v| !self.compare.accepts(**v));
+                miss.map_or(Ok(()), |n| Err((Reason::AttrValue, bad(*n))))
+            }
+            Subject::Dim { operand, axis } => {
+                let dim = node.input(*operand).and_then(|id| program.ty(id).shape.0.get(*axis));
+                match dim.map(|d| d.known()) {
+                    None => Ok(()),
+                    Some(None) => Err((Reason::DynamicShape, format!("{} is only known at run time", self.subject))),
+                    Some(Some(n)) => {
+                        let n = i64::try_from(n).unwrap_or(i64::MAX);
+                        if self.compare.accepts(n) { Ok(()) } else { Err((Reason::ShapeLimit, bad(n))) }
+                    }
+                }
+            }
+        }
+    }
+}
+
 /// One supported form of an operator.
 #[derive(Debug, Clone)]
 pub struct OpRow {
     /// Operator name.
-    pub op: &'static str,
+    pub op: Cow<'static, str>,
     /// Operator domain.
-    pub domain: &'static str,
+    pub domain: Cow<'static, str>,
     /// First and last accepted operator version.
     pub versions: (u32, u32),
     /// Operands; the last one repeats for operators with any number of inputs.
@@ -180,7 +292,9 @@ pub struct OpRow {
     pub ranks: (usize, usize),
     /// Fusions.
     pub fused: FusedSupport,
-    /// Further conditions.
+    /// Conditions on attributes and extents.
+    pub limits: Vec<Limit>,
+    /// Further conditions; they do not cross the plugin boundary as data.
     pub predicates: Vec<Predicate>,
     /// Integer results equal the reference bit for bit.
     pub exact: bool,
@@ -188,16 +302,17 @@ pub struct OpRow {
 
 impl OpRow {
     /// A row for an ONNX operator of any version, rank and type; narrow it with struct update syntax.
-    pub fn any(op: &'static str) -> Self {
+    pub fn any(op: impl Into<Cow<'static, str>>) -> Self {
         Self {
-            op,
-            domain: "",
+            op: op.into(),
+            domain: Cow::Borrowed(""),
             versions: (1, u32::MAX),
             inputs: vec![Operand { optional: true, ..Operand::default() }],
             outputs: vec![Operand::default()],
             requant: vec![RequantMode::Fp32Rne, RequantMode::Q31Double, RequantMode::Q31Single],
             ranks: (0, usize::MAX),
             fused: FusedSupport::default(),
+            limits: vec![],
             predicates: vec![],
             exact: true,
         }
@@ -228,8 +343,11 @@ impl OpRow {
         if let Some(what) = unsupported_fusion(node, self.fused) {
             return fail(6, Reason::FusionRequired, format!("fused {what} is not available"));
         }
+        if let Some((r, d)) = self.limits.iter().find_map(|l| l.check(program, node).err()) {
+            return fail(7, r, d);
+        }
         match self.predicates.iter().find(|p| !(p.holds)(program, node)) {
-            Some(p) => fail(7, p.reason, format!("needs: {}", p.text)),
+            Some(p) => fail(8, p.reason, format!("needs: {}", p.text)),
             None => Ok(()),
         }
     }
@@ -309,13 +427,68 @@ fn has_dynamic_shape(program: &Program, node: &Node) -> bool {
     ids.into_iter().any(|id| program.ty(*id).shape.elements().is_none())
 }
 
+/// Where the figures of a [`Cost`] come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+#[repr(u32)]
+pub enum Confidence {
+    /// Computed from peak figures.
+    #[default]
+    Datasheet = 1,
+    /// Computed by a simulator.
+    Simulated = 2,
+    /// Measured on the device.
+    Measured = 3,
+}
+
 /// What a device expects a program to cost.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Cost {
-    /// Execution time of one inference, nanoseconds.
-    pub exec_ns: u64,
-    /// Fixed cost of one submission, nanoseconds.
-    pub submit_ns: u64,
-    /// Peak device memory, bytes.
-    pub bytes: u64,
+    /// Execution time of one inference, nanoseconds, without the cost of a submission ([`crate::device::Link`]).
+    pub time_ns: u64,
+    /// Energy of one inference, picojoules; 0 if unknown.
+    pub energy_pj: u64,
+    /// Working memory of one inference, bytes.
+    pub workspace_bytes: u64,
+    /// Bytes of packed constants.
+    pub weight_bytes: u64,
+    /// Where the figures come from.
+    pub confidence: Confidence,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Value;
+
+    fn program(dims: &[usize], strides: &[i64]) -> Program {
+        let value = |name: &str| Value { name: name.into(), ty: TensorType::fixed(DataType::U8, dims), constant: None };
+        let mut node = Node::new("n", "MaxPool", 12);
+        node.inputs = vec![Some(ValueId(0))];
+        node.outputs = vec![ValueId(1)];
+        node.attrs.set("strides", Attr::Ints(strides.to_vec()));
+        let (inputs, outputs) = (vec![ValueId(0)], vec![ValueId(1)]);
+        Program { name: "p".into(), values: vec![value("x"), value("y")], nodes: vec![node], inputs, outputs }
+    }
+
+    #[test]
+    fn limits_say_what_was_found_and_what_is_supported() {
+        let limits = vec![
+            Limit::attr("strides", Compare::InRange(1, 2)),
+            Limit::dim(0, 1, Compare::Le(64)),
+            Limit::dim(0, 9, Compare::Eq(0)),
+        ];
+        let capability =
+            Capability { rows: vec![OpRow { limits, ..OpRow::any("MaxPool") }], dynamic_shapes: false };
+        let verdict = |dims: &[usize], strides: &[i64]| capability.assess(&program(dims, strides)).remove(0);
+        assert!(verdict(&[1, 64, 8, 8], &[2, 1]).is_supported());
+        let text = |v| format!("{v:?}");
+        assert!(text(verdict(&[1, 64, 8, 8], &[1, 3])).contains("attribute `strides` is 3, supported: 1 to 2"));
+        assert!(text(verdict(&[1, 65, 8, 8], &[1, 1])).contains("axis 1 of input 0 is 65, supported: at most 64"));
+    }
+
+    #[test]
+    fn comparisons_are_safe_at_the_ends() {
+        assert!(!Compare::MultipleOf(0).accepts(3) && !Compare::MultipleOf(-1).accepts(i64::MIN));
+        assert!(Compare::MultipleOf(4).accepts(8) && !Compare::MultipleOf(4).accepts(6));
+    }
 }

@@ -19,9 +19,32 @@ pub enum Status {
     Cancelled = 6,
     DeviceLost = 7,
     Busy = 8,
+    IncompatibleBlob = 9,
+    CorruptBlob = 10,
     Panic = 11,
     Internal = 12,
     NotFound = 13,
+    BufferTooSmall = 14,
+}
+
+impl Status {
+    /// Every status.
+    pub const ALL: [Self; 14] = [
+        Self::InvalidArgument,
+        Self::Unsupported,
+        Self::OutOfHostMemory,
+        Self::OutOfDeviceMemory,
+        Self::Timeout,
+        Self::Cancelled,
+        Self::DeviceLost,
+        Self::Busy,
+        Self::IncompatibleBlob,
+        Self::CorruptBlob,
+        Self::Panic,
+        Self::Internal,
+        Self::NotFound,
+        Self::BufferTooSmall,
+    ];
 }
 
 impl fmt::Display for Status {

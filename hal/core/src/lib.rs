@@ -22,6 +22,7 @@ pub mod device;
 mod dtype;
 pub mod element;
 mod error;
+pub mod fault;
 pub mod fence;
 pub mod host;
 mod layout;
@@ -32,18 +33,18 @@ mod shape;
 mod tensor;
 
 pub use attrs::{Attr, Attrs};
-pub use capability::{Capability, Cost, OpRow, Reason, Verdict};
+pub use capability::{Capability, Confidence, Cost, OpRow, Reason, Verdict};
 pub use device::{
-    Binding, Buffer, BufferDesc, CompileOptions, Device, DeviceInfo, DeviceKind, Driver, DriverInfo, Executable,
-    OptionSpec, Options, Queue, Submission,
+    Binding, BlobKey, BlobVerdict, Buffer, BufferDesc, Command, CompileOptions, Device, DeviceInfo, DeviceKind, Driver,
+    DriverInfo, Executable, OptionSpec, Options, Queue, Submission,
 };
 pub use dtype::DataType;
 pub use element::Element;
 pub use error::{Error, Result, Status};
-pub use fence::Fence;
+pub use fence::{Fence, Notify};
 pub use layout::Layout;
 pub use program::{Fused, Node, Program, Value, ValueId};
 pub use quant::{QuantParams, Scheme};
 pub use refmath::requant::RequantMode;
 pub use shape::{Dim, Shape};
-pub use tensor::{Tensor, TensorType};
+pub use tensor::{SharedBytes, Tensor, TensorType};

@@ -61,14 +61,31 @@ impl fmt::Display for TensorType {
     }
 }
 
+/// Memory that several tensors share, a mapped file for example. The bytes never change and never move.
+pub type SharedBytes = Arc<dyn AsRef<[u8]> + Send + Sync>;
+
 /// A tensor in host memory: row-major, cheap to clone, aligned for every element type.
-#[derive(Clone, PartialEq)]
+#[derive(Clone)]
 pub struct Tensor {
     dtype: DataType,
     shape: Vec<usize>,
-    /// 8-byte words give the alignment; only the first `len` bytes count.
-    words: Arc<Vec<u64>>,
+    words: Words,
     len: usize,
+}
+
+/// Where the bytes of a tensor are.
+#[derive(Clone)]
+enum Words {
+    /// 8-byte words give the alignment; only the first `len` bytes count.
+    Owned(Arc<Vec<u64>>),
+    /// `len` bytes from an offset, aligned to 8 bytes.
+    Shared(SharedBytes, usize),
+}
+
+impl PartialEq for Tensor {
+    fn eq(&self, other: &Self) -> bool {
+        self.dtype == other.dtype && self.shape == other.shape && self.bytes() == other.bytes()
+    }
 }
 
 impl Tensor {
@@ -80,7 +97,7 @@ impl Tensor {
         let n_words = len.div_ceil(8);
         let mut words = Self::buffer(n_words)?;
         words.resize(n_words, 0u64);
-        Ok(Self { dtype, shape: shape.to_vec(), words: Arc::new(words), len })
+        Ok(Self { dtype, shape: shape.to_vec(), words: Words::Owned(Arc::new(words)), len })
     }
 
     /// An empty vector with room for `n` elements; running out of memory is an error, not the end of the process.
@@ -110,6 +127,18 @@ impl Tensor {
         let mut tensor = Self::zeros(dtype, shape)?;
         tensor.bytes_mut().copy_from_slice(bytes);
         Ok(tensor)
+    }
+
+    /// A tensor of shared memory, from byte `offset` on. Memory that is not aligned to 8 bytes is copied.
+    pub fn from_shared(dtype: DataType, shape: &[usize], bytes: SharedBytes, offset: usize) -> Result<Self> {
+        let len = TensorType::fixed(dtype, shape).byte_len();
+        let outside = || Error::invalid(format!("{dtype}{shape:?} at byte {offset} is outside the memory it is in"));
+        let end = len.and_then(|n| n.checked_add(offset)).ok_or_else(outside)?;
+        let range = (*bytes).as_ref().get(offset..end).ok_or_else(outside)?;
+        if !range.as_ptr().cast::<u64>().is_aligned() {
+            return Self::from_bytes(dtype, shape, range);
+        }
+        Ok(Self { dtype, shape: shape.to_vec(), words: Words::Shared(bytes, offset), len: end - offset })
     }
 
     /// A tensor from elements; an error if their number does not fit the shape.
@@ -178,13 +207,21 @@ impl Tensor {
 
     /// The bytes, in the machine's order.
     pub fn bytes(&self) -> &[u8] {
-        &bytemuck::cast_slice(&self.words)[..self.len]
+        match &self.words {
+            Words::Owned(words) => &bytemuck::cast_slice(words)[..self.len],
+            Words::Shared(bytes, at) => &(**bytes).as_ref()[*at..*at + self.len],
+        }
     }
 
     /// The bytes for writing; copies them first if they are shared.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
-        let words = Arc::make_mut(&mut self.words);
-        &mut bytemuck::cast_slice_mut(words)[..self.len]
+        if let Words::Shared(bytes, at) = &self.words {
+            self.words = Words::Owned(Arc::new(words_of(&(**bytes).as_ref()[*at..*at + self.len])));
+        }
+        match &mut self.words {
+            Words::Owned(words) => &mut bytemuck::cast_slice_mut(Arc::make_mut(words).as_mut_slice())[..self.len],
+            Words::Shared(..) => &mut [],
+        }
     }
 
     /// The elements; an error if the type differs. `u8` also views `bool`.
@@ -265,6 +302,13 @@ impl Tensor {
     }
 }
 
+/// Bytes in 8-byte words, the last one filled up with zeros.
+fn words_of(bytes: &[u8]) -> Vec<u64> {
+    let mut words = vec![0u64; bytes.len().div_ceil(8)];
+    bytemuck::cast_slice_mut::<u64, u8>(&mut words)[..bytes.len()].copy_from_slice(bytes);
+    words
+}
+
 fn out_of_range(dtype: DataType, values: &[i64]) -> Option<i64> {
     let (lo, hi) = match dtype {
         DataType::Bool => (0, 1),
@@ -315,6 +359,21 @@ mod tests {
         let t = Tensor::from_ints(DataType::S16, &[2], &[-2, 300]).unwrap();
         assert_eq!((t.bytes(), t.to_ints().unwrap()), (&[0xfe, 0xff, 0x2c, 0x01][..], vec![-2, 300]));
         assert_eq!(Tensor::from_ints(DataType::U32, &[1], &[4_000_000_000]).unwrap().to_f32s().unwrap(), [4e9]);
+    }
+
+    #[test]
+    fn shared_memory_is_viewed_and_copied_on_write() {
+        let shared: SharedBytes = Arc::new((0..32u8).collect::<Vec<_>>());
+        let at = (8 - (*shared).as_ref().as_ptr() as usize % 8) % 8;
+        for offset in [at, at + 1] {
+            let mut t = Tensor::from_shared(DataType::U8, &[3], shared.clone(), offset).unwrap();
+            assert_eq!(t.bytes(), &(*shared).as_ref()[offset..offset + 3]);
+            t.bytes_mut()[0] = 99;
+            assert_eq!(t.bytes()[0], 99);
+            assert_eq!((*shared).as_ref()[offset], offset as u8);
+        }
+        assert!(Tensor::from_shared(DataType::U8, &[3], shared.clone(), 30).is_err());
+        assert!(Tensor::from_shared(DataType::U64, &[usize::MAX], shared, 8).is_err());
     }
 
     #[test]

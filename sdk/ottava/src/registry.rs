@@ -179,9 +179,9 @@ fn open(driver: &dyn Driver, id: &str, own: &Options, common: &DeviceOptions) ->
         }
     }
     for (key, value) in &options {
-        let spec = schema.iter().find(|s| s.key == key).ok_or_else(|| {
+        let spec = schema.iter().find(|s| s.key == *key).ok_or_else(|| {
             Error::invalid(codes::DEVICE_OPTION, format!("the device `{id}` has no option `{key}`"))
-                .help(suggest::hint(key, schema.iter().map(|s| s.key)))
+                .help(suggest::hint(key, schema.iter().map(|s| s.key.as_str())))
         })?;
         if !spec.allowed.is_empty() && !spec.allowed.contains(value) {
             return Err(Error::invalid(codes::DEVICE_OPTION, format!("option `{key}` of `{id}` has a bad value"))

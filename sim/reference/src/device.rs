@@ -15,12 +15,10 @@ pub struct ReferenceDriver;
 
 fn info() -> DeviceInfo {
     DeviceInfo {
-        id: "reference".into(),
         name: "bit-accurate interpreter".into(),
-        kind: DeviceKind::Sim,
         isa: "scalar".into(),
-        memory_bytes: 0,
-        threads: 1,
+        simulated: true,
+        ..DeviceInfo::new("reference", "reference", DeviceKind::Sim)
     }
 }
 
@@ -75,7 +73,7 @@ fn rows() -> Vec<OpRow> {
     let fused = FusedSupport { clamp: true, residual: true, act: true, zp_before_round: true };
     let row = |op: &'static dyn ottava_ops::Op| {
         let spec = op.spec();
-        OpRow { domain: spec.domain, fused, ..OpRow::any(spec.name) }
+        OpRow { domain: spec.domain.into(), fused, ..OpRow::any(spec.name) }
     };
     ottava_ops::all().map(row).collect()
 }
@@ -96,7 +94,7 @@ impl Device for ReferenceDevice {
         let bytes: usize = program.values.iter().filter_map(|v| v.ty.byte_len()).fold(0, usize::saturating_add);
         let macs = program.nodes.iter().map(|n| macs(program, n)).fold(0u64, u64::saturating_add);
         let steps = macs.saturating_add(bytes as u64);
-        Ok(Cost { exec_ns: steps.saturating_mul(NS_PER_STEP), submit_ns: 0, bytes: bytes as u64 })
+        Ok(Cost { time_ns: steps.saturating_mul(NS_PER_STEP), workspace_bytes: bytes as u64, ..Cost::default() })
     }
 
     fn compile(&self, program: &Program, _options: &CompileOptions) -> Result<Arc<dyn Executable>> {
@@ -108,6 +106,10 @@ impl Device for ReferenceDevice {
 
     fn alloc(&self, desc: &BufferDesc) -> Result<Arc<dyn Buffer>> {
         host::alloc(desc)
+    }
+
+    fn import_host(&self, memory: Box<dyn host::HostMemory>, _: &BufferDesc) -> Result<Arc<dyn Buffer>> {
+        host::import(memory)
     }
 
     fn create_queue(&self) -> Result<Arc<dyn Queue>> {

@@ -65,6 +65,7 @@ impl Interpreter {
                     kernel: format!("reference {}", node.op),
                     start_ns: begin.as_nanos() as u64,
                     duration_ns: (start.elapsed() - begin).as_nanos() as u64,
+                    ..NodeTime::default()
                 });
             }
             observer(node, &outputs);
@@ -136,6 +137,10 @@ fn at_node(error: Error, node: &Node) -> Error {
 }
 
 impl HostProgram for Interpreter {
+    fn as_any(&self) -> &dyn std::any::Any {
+        self
+    }
+
     fn run(&self, inputs: &[&[u8]], outputs: &mut [&mut [u8]], times: Option<&mut Vec<NodeTime>>) -> Result<()> {
         let tensor = |(id, bytes): (&ValueId, &&[u8])| {
             let ty = self.program.ty(*id);

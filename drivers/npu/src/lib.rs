@@ -1,0 +1,1 @@
+//! `ottava-driver-npu`: the simulated NPU as a device.

@@ -1,0 +1,74 @@
+//! What a host device compiles to: a function from bytes to bytes.
+
+use crate::device::NodeTime;
+use crate::{Error, Executable, Result, Tensor, TensorType};
+use std::any::Any;
+
+/// What a host device runs: bytes in, bytes out. Slices have exactly the byte lengths of the declared types.
+pub trait HostProgram: Send + Sync {
+    /// Runs once. `times`, if given, receives one entry per node.
+    fn run(&self, inputs: &[&[u8]], outputs: &mut [&mut [u8]], times: Option<&mut Vec<NodeTime>>) -> Result<()>;
+
+    /// For the device that made it: serialization needs the concrete type.
+    fn as_any(&self) -> &dyn Any;
+
+    /// See [`Executable::kernels`].
+    fn kernels(&self) -> Vec<(String, String)> {
+        Vec::new()
+    }
+
+    /// See [`Executable::arena_bytes`].
+    fn arena_bytes(&self) -> usize {
+        0
+    }
+
+    /// See [`Executable::run_dynamic`].
+    fn run_dynamic(&self, _inputs: &[Tensor]) -> Result<Vec<Tensor>> {
+        Err(Error::unsupported(crate::Reason::DynamicShape, "this device runs fixed shapes only"))
+    }
+}
+
+/// An executable of a host device.
+pub struct HostExecutable {
+    pub(super) inputs: Vec<TensorType>,
+    pub(super) outputs: Vec<TensorType>,
+    program: Box<dyn HostProgram>,
+}
+
+impl HostExecutable {
+    /// Wraps a program with the types of its inputs and outputs.
+    pub fn new(inputs: Vec<TensorType>, outputs: Vec<TensorType>, program: Box<dyn HostProgram>) -> Self {
+        Self { inputs, outputs, program }
+    }
+
+    /// The program, for the device that made it.
+    pub fn program(&self) -> &dyn HostProgram {
+        self.program.as_ref()
+    }
+}
+
+impl Executable for HostExecutable {
+    fn inputs(&self) -> &[TensorType] {
+        &self.inputs
+    }
+
+    fn outputs(&self) -> &[TensorType] {
+        &self.outputs
+    }
+
+    fn kernels(&self) -> Vec<(String, String)> {
+        self.program.kernels()
+    }
+
+    fn arena_bytes(&self) -> usize {
+        self.program.arena_bytes()
+    }
+
+    fn run_dynamic(&self, inputs: &[Tensor]) -> Result<Vec<Tensor>> {
+        self.program.run_dynamic(inputs)
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}

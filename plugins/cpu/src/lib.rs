@@ -1,0 +1,1 @@
+//! `ottava-plugin-cpu`: the CPU driver as a plugin.

@@ -1,0 +1,1 @@
+//! `ottava-plugin-npu`: the NPU driver as a plugin.

@@ -1,0 +1,1 @@
+//! `ottava-plugin`: the vendor kit: a driver written against safe traits becomes a plugin.

@@ -1,0 +1,156 @@
+//! The rules that a configuration must satisfy beyond its types.
+//!
+//! Upper limits keep every later product inside u64: they are far above any device and far below an overflow.
+
+use super::parse::hint;
+use super::{Dram, NpuConfig, Scratchpad};
+use crate::isa::vector_op_names;
+
+/// A broken rule: the path of the key, what is wrong, what to do.
+pub(super) struct Problem {
+    pub path: &'static [&'static str],
+    pub message: String,
+    pub help: String,
+}
+
+type Rule = Result<(), Problem>;
+
+/// Local addresses have 24 bits.
+const MAX_SRAM: u32 = 1 << 24;
+
+impl NpuConfig {
+    /// Tests sizes, banks, rates and names; the first broken rule is reported.
+    pub(super) fn check(&self) -> Rule {
+        self.check_array()?;
+        self.check_sram()?;
+        self.check_engines()?;
+        self.check_lists()
+    }
+
+    fn check_array(&self) -> Rule {
+        between(&["clock_hz"], self.clock_hz, 1, 1_000_000_000_000)?;
+        between(&["array", "rows"], self.array.rows.into(), 1, 1024)?;
+        between(&["array", "cols"], self.array.cols.into(), 1, 1024)?;
+        match self.array.ports {
+            Some(ports) => between(&["array", "ports"], ports.into(), 1, 1 << 20),
+            None => Ok(()),
+        }
+    }
+
+    fn check_sram(&self) -> Rule {
+        check_scratchpad(&self.sram.a, &SPAD_A)?;
+        check_scratchpad(&self.sram.w, &SPAD_W)?;
+        let acc = self.sram.acc;
+        between(&["sram", "acc", "bytes"], acc.bytes.into(), 4, u64::from(MAX_SRAM) * 4)?;
+        between(&["sram", "acc", "banks"], acc.banks.into(), 1, 4096)?;
+        divides(&["sram", "acc", "banks"], acc.bytes, acc.banks)?;
+        if acc.bytes.is_multiple_of(4) {
+            return Ok(());
+        }
+        problem(&["sram", "acc", "bytes"], format!("{} bytes are no whole accumulators", acc.bytes), "use a multiple of 4")
+    }
+
+    fn check_engines(&self) -> Rule {
+        between(&["vector", "lanes"], self.vector.lanes.into(), 1, 65_536)?;
+        between(&["dma", "channels"], self.dma.channels.into(), 1, 64)?;
+        between(&["dma", "in_flight"], self.dma.in_flight.into(), 1, 1 << 16)?;
+        between(&["dma", "max_burst"], self.dma.max_burst.into(), 1, 1 << 24)?;
+        let depth = self.queues.depth;
+        between(&["queues", "depth", "ld"], depth.ld.into(), 1, 65_536)?;
+        between(&["queues", "depth", "ex"], depth.ex.into(), 1, 65_536)?;
+        between(&["queues", "depth", "vec"], depth.vec.into(), 1, 65_536)?;
+        between(&["queues", "depth", "st"], depth.st.into(), 1, 65_536)?;
+        between(&["queues", "decode_cycles"], self.queues.decode_cycles.into(), 0, 1 << 20)?;
+        let Dram::Simple { bytes_per_cycle, latency } = self.dram;
+        rate(&["dram", "bytes_per_cycle"], bytes_per_cycle)?;
+        between(&["dram", "latency"], latency, 0, 1 << 32)?;
+        rate(&["realtime"], self.realtime.unwrap_or(1.0))?;
+        between(&["watchdog_cycles"], self.watchdog_cycles.unwrap_or(1), 1, u64::MAX)
+    }
+
+    fn check_lists(&self) -> Rule {
+        if self.name.is_empty() {
+            return problem(&["name"], "the name is empty".into(), "give the device a name");
+        }
+        if self.dtypes.is_empty() {
+            return problem(&["dtypes"], "the list of types is empty".into(), "name at least one, such as S8");
+        }
+        if self.requant.is_empty() {
+            return problem(&["requant"], "the list of modes is empty".into(), "name at least one, such as Fp32Rne");
+        }
+        for (op, &cycles) in &self.vector.cycles {
+            if !vector_op_names().any(|name| name == op) && op != "exp" {
+                let help = hint(op, vector_op_names().chain(["exp"]));
+                return problem(&["vector", "cycles"], format!("unknown vector operation \"{op}\""), &help);
+            }
+            between(&["vector", "cycles"], cycles.into(), 1, 1 << 20)?;
+        }
+        self.check_energy()
+    }
+
+    fn check_energy(&self) -> Rule {
+        let Some(e) = &self.energy else { return Ok(()) };
+        let figures = [e.mac_s8, e.mac_s16, e.mac_f16, e.sram_rd_byte, e.sram_wr_byte, e.acc_rd, e.acc_wr];
+        let rest = [e.dram_byte, e.vec_op, e.instr, e.static_per_cycle];
+        if figures.iter().chain(&rest).all(|v| (0.0..=1e9).contains(v)) {
+            return Ok(());
+        }
+        problem(&["energy"], "an energy is negative or above 1e9 pJ".into(), "give picojoules per event")
+    }
+}
+
+/// The paths of one scratchpad's keys.
+struct SpadPaths {
+    bytes: &'static [&'static str],
+    banks: &'static [&'static str],
+    ports: &'static [&'static str],
+    port_bytes: &'static [&'static str],
+}
+
+const SPAD_A: SpadPaths = SpadPaths {
+    bytes: &["sram", "a", "bytes"],
+    banks: &["sram", "a", "banks"],
+    ports: &["sram", "a", "ports"],
+    port_bytes: &["sram", "a", "port_bytes"],
+};
+
+const SPAD_W: SpadPaths = SpadPaths {
+    bytes: &["sram", "w", "bytes"],
+    banks: &["sram", "w", "banks"],
+    ports: &["sram", "w", "ports"],
+    port_bytes: &["sram", "w", "port_bytes"],
+};
+
+fn check_scratchpad(spad: &Scratchpad, paths: &SpadPaths) -> Rule {
+    between(paths.bytes, spad.bytes.into(), 1, MAX_SRAM.into())?;
+    between(paths.banks, spad.banks.into(), 1, 4096)?;
+    between(paths.ports, spad.ports.into(), 1, 64)?;
+    between(paths.port_bytes, spad.port_bytes.into(), 1, 65_536)?;
+    divides(paths.banks, spad.bytes, spad.banks)
+}
+
+fn problem<T>(path: &'static [&'static str], message: String, help: &str) -> Result<T, Problem> {
+    Err(Problem { path, message, help: help.to_owned() })
+}
+
+fn between(path: &'static [&'static str], value: u64, lo: u64, hi: u64) -> Rule {
+    if (lo..=hi).contains(&value) {
+        return Ok(());
+    }
+    problem(path, format!("`{}` is {value}", path.join(".")), &format!("it must be in {lo}..={hi}"))
+}
+
+fn divides(path: &'static [&'static str], bytes: u32, banks: u32) -> Rule {
+    if bytes.is_multiple_of(banks) {
+        return Ok(());
+    }
+    problem(path, format!("`{}` is {banks}, which does not divide {bytes} bytes", path.join(".")), "use a divisor")
+}
+
+fn rate(path: &'static [&'static str], value: f64) -> Rule {
+    // 1/256 byte per cycle is the resolution of transfer times.
+    if (1.0 / 256.0..=1e6).contains(&value) {
+        return Ok(());
+    }
+    problem(path, format!("`{}` is {value}", path.join(".")), "it must be in 0.00390625..=1e6")
+}

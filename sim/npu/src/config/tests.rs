@@ -1,0 +1,59 @@
+//! Reading of configurations: defaults, presets, and errors with their places.
+
+use super::*;
+
+#[test]
+fn an_empty_npu_is_edge16() {
+    let empty = NpuConfig::parse("Npu()").unwrap();
+    assert_eq!(empty, NpuConfig::default());
+    assert_eq!(NpuConfig::preset("edge16").unwrap(), empty);
+}
+
+#[test]
+fn every_preset_parses_and_keeps_its_name() {
+    for name in NpuConfig::presets() {
+        let config = NpuConfig::preset(name).unwrap_or_else(|e| panic!("{e}"));
+        assert_eq!(config.name, name);
+        assert_eq!(NpuConfig::parse(&config.to_ron()).unwrap(), config, "the written form of {name}");
+    }
+    assert_eq!(NpuConfig::presets().count(), 10);
+}
+
+#[test]
+fn partial_keys_keep_the_other_values() {
+    let c = NpuConfig::parse("Npu(array: (cols: 32, ports: 8), sram: (w: (bytes: 1024)))").unwrap();
+    assert_eq!((c.array.rows, c.array.cols, c.array.ports), (16, 32, Some(8)));
+    assert_eq!((c.sram.w.bytes, c.sram.w.banks, c.sram.a.bytes), (1024, 4, 262_144));
+}
+
+#[test]
+fn errors_name_place_and_remedy() {
+    let cases = [
+        ("Npu(\n  clok_hz: 5,\n)", (2, 3), "unknown key `clok_hz`", "did you mean `clock_hz`?"),
+        ("Npu(array: (dataflow: Wz))", (1, 23), "unknown value `Wz`", "did you mean `Ws`?"),
+        ("Npu(\n  array: (cols: 8,\n   rows: 0))", (3, 4), "`array.rows` is 0", "1..=1024"),
+        ("Npu(sram: (w: (bytes: 100, banks: 3)))", (1, 28), "does not divide 100 bytes", "divisor"),
+        ("Npu(dram: Simple(bytes_per_cycle: 0.0, latency: 1))", (1, 18), "bytes_per_cycle` is 0", "must be in"),
+        ("Npu(vector: (cycles: {\"ad\": 1}))", (1, 14), "operation \"ad\"", "did you mean `add`?"),
+    ];
+    for (text, (line, column), message, help) in cases {
+        let error = NpuConfig::parse(text).unwrap_err();
+        let shown = error.clone().in_file("my.ron").to_string();
+        assert!(error.message.contains(message) && error.help.contains(help), "{text}: {shown}");
+        let (l, c) = error.at.unwrap_or_else(|| panic!("{shown}"));
+        assert_eq!(l, line, "{shown}");
+        assert!(c.abs_diff(column) <= 8, "{shown} should be near column {column}");
+        assert!(shown.starts_with(&format!("my.ron:{l}:{c}: ")), "{shown}");
+    }
+    assert!(NpuConfig::preset("edge1").unwrap_err().help.contains("edge"));
+}
+
+#[test]
+fn hash_sees_the_machine_and_not_its_name() {
+    let base = NpuConfig::default();
+    let renamed = NpuConfig { name: "x".into(), realtime: Some(1.0), ..base.clone() };
+    assert_eq!(base.hash64(), renamed.hash64());
+    let hashes: std::collections::BTreeSet<u64> =
+        NpuConfig::presets().map(|p| NpuConfig::preset(p).unwrap().hash64()).collect();
+    assert_eq!(hashes.len(), 10);
+}
