@@ -51,12 +51,16 @@ pub mod codes {
     pub const RECIPE_UNUSED: &str = "Q0604";
     /// Compilation for the chosen devices failed.
     pub const COMPILE: &str = "P0601";
+    /// A plan cannot be read, or does not fit what was asked for.
+    pub const PLAN: &str = "P0602";
     /// A device or driver failed.
     pub const DEVICE_FAILED: &str = "H0601";
     /// No driver offers the device.
     pub const NO_DEVICE: &str = "H0602";
     /// A device option is unknown or has a bad value.
     pub const DEVICE_OPTION: &str = "H0603";
+    /// A library is not loaded as a driver.
+    pub const DRIVER_REFUSED: &str = "H0604";
     /// The configuration cannot be read.
     pub const CONFIG: &str = "H0701";
     /// A part of the configuration that this version does not offer.

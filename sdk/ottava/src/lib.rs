@@ -46,6 +46,7 @@
 
 mod batches;
 mod calibrate;
+mod compiled;
 mod config;
 mod data;
 mod error;
@@ -64,23 +65,25 @@ pub mod vectors;
 
 pub use batches::{BatchOutput, Batches, Progress};
 pub use calibrate::{CalibrateOptions, Shard, calibrate, load_calibration, merge_calibrations};
-pub use config::{Config, DeviceEntry, Fallback, Objective, Placement};
+pub use compiled::{Compiled, compile, graph_text};
+pub use config::{Config, DeviceEntry, DriverEntry, Fallback, Objective, Placement, Policy, Rule};
 pub use data::{Affine, Data, Feed, convert, load_npy, read_folder, save_npy, save_npz};
 pub use error::{Detail, Error, Place, Result, codes};
 pub use evaluate::{EvaluateOptions, Evaluation, Metric, evaluate};
 pub use metrics::{Sums, argmax, in_top_k};
 pub use model::{Model, Summary};
-pub use ottava_graph::{Diagnostic, Severity};
+pub use ottava_graph::{Diagnostic, Phase, Severity};
 pub use ottava_hal::{
     Attrs, DataType, Device, DeviceInfo, Dim, Driver, DriverInfo, Shape, Tensor, TensorType, device::NodeTime,
 };
+pub use ottava_plan::{Arena, Opinion, Partition, Placed, Plan};
 pub use ottava_quantize::observers::{METHODS, Observer, method};
 pub use ottava_quantize::recipe::{Granularity, Preprocess, Recipe};
 pub use ottava_quantize::{Calibration, Report as QuantizeReport};
 pub use ottava_runtime::{PartitionTime, RunReport};
 pub use ottava_validate::Layer;
 pub use quantize::{QuantizeOptions, QuantizedModel, Source, load_recipe};
-pub use registry::{DeviceOptions, DriverReport, OpenDevice, REFERENCE, Registry};
+pub use registry::{DeviceOptions, DriverReport, OpenDevice, REFERENCE, Refused, Registry};
 pub use report::{PartitionReport, Report};
 pub use session::{Session, SessionOptions};
 pub use suggest::{hint, nearest};

@@ -5,7 +5,9 @@ use ottava_graph::{Diagnostic, Graph};
 use ottava_hal::{Dim, Tensor, TensorType};
 use ottava_import::{ExportOptions, ImportError, ImportOptions, export_onnx, import_onnx_bytes};
 use std::collections::{BTreeMap, BTreeSet};
+use ottava_plan::Plan;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// A network.
 #[derive(Debug, Clone)]
@@ -20,6 +22,8 @@ pub struct Model {
     pub size_bytes: u64,
     /// Identifies the network in calibration files.
     pub fingerprint: u64,
+    /// The compiled form, if the file is a plan; the graph then has inputs and outputs and no nodes.
+    pub plan: Option<Arc<Plan>>,
 }
 
 /// What `inspect` says about a network.
@@ -65,7 +69,7 @@ impl Model {
         let (graph, diagnostics) =
             import_onnx_bytes(bytes.to_vec().into(), &name, &options).map_err(|e| import_error(&origin, e))?;
         let fingerprint = ottava_quantize::fnv1a(bytes);
-        Ok(Self { origin, graph, diagnostics, size_bytes: bytes.len() as u64, fingerprint })
+        Ok(Self { origin, graph, diagnostics, size_bytes: bytes.len() as u64, fingerprint, plan: None })
     }
 
     /// The bytes of an ONNX file; equal graphs give equal bytes.
@@ -142,6 +146,16 @@ impl Model {
     /// The graph with every symbolic dimension bound.
     pub fn bind(&self, dims: &BTreeMap<String, usize>) -> Result<Graph> {
         ottava_graph::bind(&self.graph, dims, 1).map_err(|e| self.invalid(e))
+    }
+
+    /// An error if the file is a plan: what needs operators needs the model that the plan was compiled from.
+    pub fn expect_graph(&self) -> Result<()> {
+        match &self.plan {
+            None => Ok(()),
+            Some(_) => Err(Error::invalid(codes::PLAN, "a plan has no graph any more")
+                .in_file(&self.origin)
+                .expected("the model that it was compiled from")),
+        }
     }
 
     /// What can be said without running it.

@@ -4,20 +4,18 @@
 //! its own buffers. A session with [`SessionOptions::state`] keeps the values of named outputs and hands them to named
 //! inputs of the next run; its runs go one after the other.
 
-use crate::config::{Config, Fallback, Objective, Placement};
+use crate::compiled::{self, Compiled};
 use crate::error::{Error, Result, codes};
 use crate::model::Model;
-use crate::registry::{DeviceOptions, OpenDevice, REFERENCE, Registry};
+use crate::registry::{DeviceOptions, Registry};
 use crate::report::{PartitionReport, Report};
 use crate::suggest;
-use ottava_compiler::{Cx, Target};
 use ottava_graph::Graph;
-use ottava_hal::{CompileOptions, Device, Tensor, TensorType};
+use ottava_hal::{CompileOptions, Tensor, TensorType};
 use ottava_runtime::{RunOptions, RunReport, Runner};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::Arc;
 
 /// How a model is compiled for a session.
 #[derive(Debug, Clone, Default)]
@@ -52,11 +50,9 @@ struct State {
 }
 
 impl Session {
-    /// Compiles a model.
+    /// Compiles a model, or takes a saved plan.
     pub fn new(model: &Model, registry: &Registry, options: &SessionOptions) -> Result<Self> {
-        let dims = model.dims(options.batch.max(1), &options.dims)?;
-        let graph = model.bind(&dims)?;
-        Self::of_graph(model, &graph, registry, options)
+        Self::of_compiled(compiled::compile(model, registry, options)?, options)
     }
 
     /// Compiles a bound graph of any phase that stems from `model`.
@@ -66,26 +62,19 @@ impl Session {
         registry: &Registry,
         options: &SessionOptions,
     ) -> Result<Self> {
-        check_placement(&registry.config)?;
-        let chosen = match &options.device {
-            Some(id) => vec![registry.open_one(id, &options.devices)?],
-            None => registry.open(&options.devices)?,
-        };
-        let reference = registry.reference()?;
-        let mut targets: Vec<Target> = chosen.iter().map(|d| Target { id: &d.id, device: d.device.as_ref() }).collect();
-        if !chosen.iter().any(|d| d.id == REFERENCE) {
-            targets.push(Target { id: REFERENCE, device: reference.as_ref() });
-        }
-        let mut cx = Cx::new(reference.as_ref());
-        let placement = placement(&registry.config, &chosen, options.device.is_some());
-        let plan = ottava_compiler::compile(graph, &targets, &placement, &mut cx).map_err(|e| model.invalid(e))?;
-        let diagnostics = cx.diagnostics;
-        let devices = open_devices(&chosen, &reference);
-        let runner = Runner::new(plan, &devices, &CompileOptions::default()).map_err(|e| model.invalid(e))?;
+        Self::of_compiled(compiled::of_graph(model, graph, registry, options)?, options)
+    }
+
+    /// Makes a compiled network ready to run.
+    pub fn of_compiled(compiled: Compiled, options: &SessionOptions) -> Result<Self> {
+        let Compiled { origin, plan, diagnostics, devices } = compiled;
+        let devices: BTreeMap<_, _> = devices.iter().map(|d| (d.id.clone(), d.device.clone())).collect();
+        let failed = |e| Error::run(&origin, e);
+        let runner = Runner::new(plan, &devices, &CompileOptions::default()).map_err(failed)?;
         let (inputs, outputs) = (slots(&runner, &runner.plan().inputs), slots(&runner, &runner.plan().outputs));
         let state = State::new(&options.state, &inputs, &outputs)?;
         let report = report(&runner, diagnostics);
-        Ok(Self { origin: model.origin.clone(), runner, inputs, outputs, state, report })
+        Ok(Self { origin, runner, inputs, outputs, state, report })
     }
 
     /// Names and types of the inputs, in the model's order.
@@ -207,46 +196,6 @@ fn zeros(links: &[(usize, usize)], inputs: &[(String, TensorType)]) -> Result<Ve
         Tensor::zeros(ty.dtype, &shape).map_err(|e| fail(e.to_string()))
     };
     links.iter().map(one).collect()
-}
-
-/// Parts of the configuration that this version does not carry out are refused, not ignored.
-fn check_placement(config: &Config) -> Result<()> {
-    let parts = [
-        ("pins", !config.pins.is_empty(), "placement of single nodes"),
-        ("bans", !config.bans.is_empty(), "placement of single nodes"),
-        ("force_requantize", config.force_requantize.is_some(), "another requantization than the file's own"),
-        (
-            "placement",
-            matches!(config.placement, Placement::Auto(o) if o != Objective::Latency),
-            "another objective than Latency",
-        ),
-    ];
-    let Some((key, _, what)) = parts.into_iter().find(|(_, set, _)| *set) else { return Ok(()) };
-    let e = Error::unsupported(codes::CONFIG_UNAVAILABLE, format!("{what} is not part of this version"))
-        .at(format!("key `{key}`"))
-        .help(format!("leave `{key}` out"));
-    Err(match &config.file {
-        Some(file) => e.in_file(file),
-        None => e,
-    })
-}
-
-fn placement(config: &Config, chosen: &[OpenDevice], explicit: bool) -> ottava_compiler::Placement {
-    let fallback = match config.fallback {
-        Fallback::Reference => ottava_compiler::Fallback::Reference,
-        Fallback::Error => ottava_compiler::Fallback::Error,
-    };
-    let priority = match &config.placement {
-        Placement::Priority(ids) if !explicit => ids.clone(),
-        _ => chosen.iter().map(|d| d.id.clone()).collect(),
-    };
-    ottava_compiler::Placement { fallback, priority }
-}
-
-fn open_devices(chosen: &[OpenDevice], reference: &Arc<dyn Device>) -> BTreeMap<String, Arc<dyn Device>> {
-    let mut devices = BTreeMap::from([(REFERENCE.to_owned(), reference.clone())]);
-    devices.extend(chosen.iter().map(|d| (d.id.clone(), d.device.clone())));
-    devices
 }
 
 fn slots(runner: &Runner, indices: &[usize]) -> Vec<(String, TensorType)> {

@@ -1,6 +1,7 @@
 //! Sessions on a network of two nodes: `y = x + s`, `s_next = y + 1`.
 
 use super::*;
+use crate::config::Config;
 use ottava_graph::Node;
 use ottava_hal::{DataType, Dim, Shape};
 
@@ -20,7 +21,7 @@ fn model() -> Model {
     }
     g.outputs = vec![y, next];
     g.opsets.insert(String::new(), 17);
-    Model { origin: "sum.onnx".into(), graph: g, diagnostics: vec![], size_bytes: 0, fingerprint: 0 }
+    Model { origin: "sum.onnx".into(), graph: g, diagnostics: vec![], size_bytes: 0, fingerprint: 0, plan: None }
 }
 
 fn session(state: bool) -> Session {
@@ -98,9 +99,9 @@ fn dimensions_without_a_value_and_unknown_devices_are_told() {
 
 #[test]
 fn parts_of_the_configuration_that_are_not_offered_are_refused() {
-    let config = Config::from_ron(r#"Ottava(pins: [("add", "cpu")])"#).unwrap();
+    let config = Config::from_ron("Ottava(force_requantize: Some(Q31Double))").unwrap();
     let e = Session::new(&model(), &Registry::new().configured(config), &SessionOptions::default());
-    assert!(e.err().unwrap().to_string().contains("key `pins`"));
+    assert!(e.err().unwrap().to_string().contains("key `force_requantize`"));
     let config = Config::from_ron(r#"Ottava(drivers: [Builtin("cuda")])"#).unwrap();
     let e = Session::new(&model(), &Registry::new().configured(config), &SessionOptions::default());
     assert!(e.err().unwrap().to_string().contains("no built-in driver `cuda`"));

@@ -13,6 +13,7 @@ mod completions;
 mod demo;
 mod devices;
 mod eval;
+mod explain;
 mod inspect;
 mod man;
 mod quantize;
@@ -42,6 +43,7 @@ verbs! {
     Inspect => inspect,
     Calibrate => calibrate,
     Quantize => quantize,
+    Explain => explain,
     Run => run,
     Eval => eval,
     Bench => bench,

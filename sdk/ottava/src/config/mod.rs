@@ -22,6 +22,44 @@ pub struct DeviceEntry {
     pub options: Options,
 }
 
+/// A driver that the application names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum DriverEntry {
+    /// Linked into the program.
+    Builtin(String),
+    /// A shared library.
+    Library {
+        /// Its file; relative paths count from the folder of the configuration.
+        path: PathBuf,
+        /// What its SHA-256 must be.
+        sha256: Option<String>,
+    },
+}
+
+/// A rule about libraries.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Rule {
+    /// Everything in a folder.
+    Dir(PathBuf),
+    /// The file with this SHA-256.
+    Sha256(String),
+}
+
+/// Which libraries may be loaded, and where they are looked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Policy {
+    /// A library without a known SHA-256 is refused.
+    pub require_hash: bool,
+    /// If not empty, only these.
+    pub allow: Vec<Rule>,
+    /// Never these.
+    pub deny: Vec<Rule>,
+    /// Look in the user's folder.
+    pub search_user: bool,
+    /// Look in the system's folder.
+    pub search_system: bool,
+}
+
 /// What automatic placement optimises.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Objective {
@@ -58,8 +96,10 @@ pub enum Fallback {
 pub struct Config {
     /// The file it was read from.
     pub file: Option<PathBuf>,
-    /// Built-in drivers to use; `None`: all.
-    pub drivers: Option<Vec<String>>,
+    /// Drivers to use; `None`: all built-in ones and those that are found.
+    pub drivers: Option<Vec<DriverEntry>>,
+    /// Which libraries may be loaded.
+    pub policy: Policy,
     /// Devices by the application's names. Empty: those that the drivers find.
     pub devices: Vec<DeviceEntry>,
     /// How nodes find their device.
@@ -90,8 +130,23 @@ impl Config {
         let path = path.as_ref();
         let text = std::fs::read_to_string(path).map_err(|e| Error::reading(codes::CONFIG, path, &e))?;
         let mut config = Self::from_ron(&text).map_err(|e| e.in_file(path))?;
+        config.anchor(path.parent().unwrap_or(Path::new("")));
         config.file = Some(path.to_path_buf());
         Ok(config)
+    }
+
+    /// Makes relative paths start at the folder of the configuration.
+    fn anchor(&mut self, folder: &Path) {
+        for entry in self.drivers.iter_mut().flatten() {
+            if let DriverEntry::Library { path, .. } = entry {
+                *path = folder.join(&*path);
+            }
+        }
+        for rule in self.policy.allow.iter_mut().chain(&mut self.policy.deny) {
+            if let Rule::Dir(dir) = rule {
+                *dir = folder.join(&*dir);
+            }
+        }
     }
 
     /// Reads a configuration from its text.
@@ -114,17 +169,29 @@ fn unavailable(key: &str, what: &str, help: &str) -> Error {
         .help(help)
 }
 
-fn builtin(driver: wire::Driver) -> Result<String> {
+fn driver(driver: wire::Driver) -> Result<DriverEntry> {
     match driver {
-        wire::Driver::Builtin(name) => Ok(name),
+        wire::Driver::Builtin(name) => Ok(DriverEntry::Builtin(name)),
         wire::Driver::Library { path, isolation: Some(wire::Isolation::Process), .. } => Err(unavailable(
             "drivers",
             &format!("running the library `{path}` in a process of its own"),
-            "use `Builtin(\"cpu\")`",
+            "leave `isolation` out; the library then runs in this process",
         )),
-        wire::Driver::Library { path, .. } => {
-            Err(unavailable("drivers", &format!("loading the library `{path}`"), "use `Builtin(\"cpu\")`"))
-        }
+        wire::Driver::Library { path, sha256, .. } => Ok(DriverEntry::Library { path: path.into(), sha256 }),
+    }
+}
+
+fn policy(policy: wire::Policy, search: wire::Search) -> Policy {
+    let rule = |r: wire::Allow| match r {
+        wire::Allow::Dir(dir) => Rule::Dir(dir.into()),
+        wire::Allow::Sha256(hash) => Rule::Sha256(hash),
+    };
+    Policy {
+        require_hash: policy.require_hash,
+        allow: policy.allow.into_iter().map(rule).collect(),
+        deny: policy.deny.into_iter().map(rule).collect(),
+        search_user: search.user,
+        search_system: search.system,
     }
 }
 
@@ -158,11 +225,12 @@ fn from_wire(w: wire::Wire) -> Result<Config> {
         wire::Fallback::Reference => Fallback::Reference,
         wire::Fallback::Error => Fallback::Error,
     };
-    let drivers = w.drivers.map(|d| d.into_iter().map(builtin).collect::<Result<Vec<_>>>()).transpose()?;
+    let drivers = w.drivers.map(|d| d.into_iter().map(driver).collect::<Result<Vec<_>>>()).transpose()?;
     let device = |d: wire::Device| DeviceEntry { id: d.id, driver: d.driver, options: d.options };
     Ok(Config {
         file: None,
         drivers,
+        policy: policy(w.policy, w.search),
         devices: w.devices.into_iter().map(device).collect(),
         placement,
         pins: w.pins,
@@ -187,7 +255,7 @@ mod tests {
     fn a_full_file_is_read() {
         let c = Config::from_ron(
             r#"Ottava(
-                drivers: [Builtin("cpu")],
+                drivers: [Builtin("cpu"), Library(path: "a.so", sha256: Some("9f"))],
                 devices: [(id: "fast", driver: "cpu", options: {"threads": "2"})],
                 placement: Priority(["fast"]),
                 pins: [("*/classifier/*", "fast")],
@@ -197,11 +265,25 @@ mod tests {
             )"#,
         )
         .unwrap();
-        assert_eq!(c.drivers, Some(vec!["cpu".to_owned()]));
+        let library = DriverEntry::Library { path: "a.so".into(), sha256: Some("9f".into()) };
+        assert_eq!(c.drivers, Some(vec![DriverEntry::Builtin("cpu".into()), library]));
+        assert_eq!(c.policy.allow, [Rule::Dir("vendor".into())]);
+        assert!(c.policy.search_user && !c.policy.search_system);
         assert_eq!(c.devices[0].options["threads"], "2");
         assert_eq!(c.placement, Placement::Priority(vec!["fast".into()]));
         assert_eq!((c.fallback, c.requantize), (Fallback::Error, RequantMode::Q31Double));
         assert_eq!((c.force_requantize, c.in_flight), (Some(RequantMode::Q31Single), 2));
+    }
+
+    #[test]
+    fn libraries_lie_beside_the_configuration() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("o.ron");
+        std::fs::write(&file, r#"Ottava(drivers: [Library(path: "v/a.so")], policy: (deny: [Dir("bad")]))"#).unwrap();
+        let c = Config::load(&file).unwrap();
+        let library = DriverEntry::Library { path: dir.path().join("v/a.so"), sha256: None };
+        assert_eq!(c.drivers, Some(vec![library]));
+        assert_eq!(c.policy.deny, [Rule::Dir(dir.path().join("bad"))]);
     }
 
     #[test]
@@ -221,7 +303,8 @@ mod tests {
 
     #[test]
     fn parts_of_later_versions_are_refused_by_name() {
-        assert!(message(r#"Ottava(drivers: [Library(path: "a.so")])"#).contains("key `drivers`"));
+        let isolated = r#"Ottava(drivers: [Library(path: "a.so", isolation: Process)])"#;
+        assert!(message(isolated).contains("key `drivers`"));
         assert!(message("Ottava(layers: [Trace])").contains("key `layers`"));
         assert!(message(r#"Ottava(tuning: Some("t.ron"))"#).contains("key `tuning`"));
     }

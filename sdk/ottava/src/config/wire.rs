@@ -54,11 +54,8 @@ pub(super) enum Driver {
     Library {
         path: String,
         #[serde(default)]
-        #[allow(dead_code)]
-        // Read so that a complete entry is accepted by the parser and then refused by name.
         sha256: Option<String>,
         #[serde(default, deserialize_with = "present")]
-        #[allow(dead_code)] // As above.
         isolation: Option<Isolation>,
     },
 }
@@ -105,10 +102,9 @@ pub(super) enum Requantize {
     Q31Single,
 }
 
-/// What drivers may be loaded. It speaks about libraries only, so it is checked and kept for the versions that load them.
+/// What libraries may be loaded.
 #[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields, default)]
-#[allow(dead_code)] // Its keys are checked here; nothing is loaded yet that they could forbid.
 pub(super) struct Policy {
     pub require_hash: bool,
     pub allow: Vec<Allow>,
@@ -116,11 +112,9 @@ pub(super) struct Policy {
 }
 
 #[derive(Deserialize)]
-#[allow(dead_code)] // As the policy.
 pub(super) enum Allow {
     Dir(String),
-    Hash(String),
-    Name(String),
+    Sha256(String),
 }
 
 #[derive(Deserialize)]
@@ -131,9 +125,9 @@ pub(super) enum Layer {
     Faults { seed: u64 },
 }
 
+/// Folders in which drivers are looked for.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, default)]
-#[allow(dead_code)] // As the policy: folders of libraries.
 pub(super) struct Search {
     pub user: bool,
     pub system: bool,

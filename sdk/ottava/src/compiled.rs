@@ -1,0 +1,153 @@
+//! A network compiled for devices: the plan with its reasons, ready to be saved, explained or run.
+
+use crate::config::{Config, Fallback, Objective, Placement};
+use crate::error::{Error, Result, codes};
+use crate::model::Model;
+use crate::registry::{OpenDevice, REFERENCE, Registry};
+use crate::session::SessionOptions;
+use ottava_compiler::{Cx, Target};
+use ottava_graph::{Diagnostic, Graph, Phase};
+use ottava_hal::{DriverInfo, Options};
+use ottava_plan::Plan;
+use std::path::PathBuf;
+
+/// A network compiled for devices.
+pub struct Compiled {
+    /// The file it comes from.
+    pub(crate) origin: PathBuf,
+    /// Partitions, steps, memory, reasons, alternatives.
+    pub plan: Plan,
+    /// Decisions worth knowing.
+    pub diagnostics: Vec<Diagnostic>,
+    /// The devices that the plan and its alternatives may use; the reference interpreter is the last one.
+    pub(crate) devices: Vec<OpenDevice>,
+}
+
+/// Compiles a model for the configured devices. A saved plan comes back as it was compiled.
+pub fn compile(model: &Model, registry: &Registry, options: &SessionOptions) -> Result<Compiled> {
+    match &model.plan {
+        Some(plan) => of_plan(model, plan, registry, options),
+        None => {
+            let dims = model.dims(options.batch.max(1), &options.dims)?;
+            of_graph(model, &model.bind(&dims)?, registry, options)
+        }
+    }
+}
+
+/// Compiles a bound graph of any phase that stems from `model`.
+pub(crate) fn of_graph(
+    model: &Model,
+    graph: &Graph,
+    registry: &Registry,
+    options: &SessionOptions,
+) -> Result<Compiled> {
+    check_objective(&registry.config)?;
+    let mut devices = match &options.device {
+        Some(id) => vec![registry.open_one(id, &options.devices)?],
+        None => registry.open(&options.devices)?,
+    };
+    let n_chosen = devices.len();
+    if !devices.iter().any(|d| d.id == REFERENCE) {
+        devices.push(reference(registry)?);
+    }
+    let folder = registry.reference()?;
+    let targets: Vec<Target> = devices.iter().map(|d| Target { id: &d.id, device: d.device.as_ref() }).collect();
+    let mut cx = Cx::new(folder.as_ref());
+    let placement = placement(&registry.config, &devices[..n_chosen], options.device.is_some());
+    let plan = ottava_compiler::compile(graph, &targets, &placement, &mut cx).map_err(|e| model.invalid(e))?;
+    Ok(Compiled { origin: model.origin.clone(), plan, diagnostics: cx.diagnostics, devices })
+}
+
+/// Opens the devices that a saved plan names. One that is not there is skipped where an alternative does without it.
+fn of_plan(model: &Model, plan: &Plan, registry: &Registry, options: &SessionOptions) -> Result<Compiled> {
+    let fail = |what: String| Error::invalid(codes::PLAN, what).in_file(&model.origin);
+    let named: Vec<&str> = plan.devices.iter().map(|d| d.id.as_str()).collect();
+    if let Some(id) = options.device.as_deref().filter(|id| named != [*id]) {
+        return Err(fail(format!("the plan was compiled for {}, not for `{id}`", named.join(", ")))
+            .help("compile the model again for this device, or leave `--device` out"));
+    }
+    if let Some(name) = options.dims.keys().next() {
+        return Err(fail(format!("the dimension `{name}` was bound when the plan was compiled"))
+            .help("compile the model again with another value"));
+    }
+    let mut devices: Vec<OpenDevice> = Vec::new();
+    let mut missing: Option<(String, Error)> = None;
+    for id in named.iter().filter(|id| **id != REFERENCE) {
+        match registry.open_one(id, &options.devices) {
+            Ok(device) => devices.push(device),
+            Err(e) if missing.is_none() => missing = Some(((*id).to_owned(), e)),
+            Err(_) => {}
+        }
+    }
+    devices.push(reference(registry)?);
+    let mut diagnostics = Vec::new();
+    let plan = match missing {
+        None => plan.clone(),
+        Some((lost, e)) => {
+            let there = |p: &Plan| p.devices.iter().all(|need| devices.iter().any(|d| d.id == need.id));
+            let alternative = plan.alternatives.iter().find(|a| a.lost == lost && there(&a.plan));
+            let Some(alternative) = alternative.filter(|_| registry.config.fallback == Fallback::Reference) else {
+                return Err(e.help(format!("the plan needs the device `{lost}`: configure it, or compile again")));
+            };
+            let text = format!("the device `{lost}` is not there ({}); the plan's alternative is used", e.detail());
+            diagnostics.push(Diagnostic::warning("P0603", "", text));
+            alternative.plan.clone()
+        }
+    };
+    Ok(Compiled { origin: model.origin.clone(), plan, diagnostics, devices })
+}
+
+fn reference(registry: &Registry) -> Result<OpenDevice> {
+    let version = env!("CARGO_PKG_VERSION").into();
+    let driver = DriverInfo { name: REFERENCE.into(), vendor: "Ottava".into(), version };
+    Ok(OpenDevice { id: REFERENCE.into(), device: registry.reference()?, driver, options: Options::new() })
+}
+
+/// Parts of the configuration that this version does not carry out are refused, not ignored.
+fn check_objective(config: &Config) -> Result<()> {
+    let parts = [
+        ("force_requantize", config.force_requantize.is_some(), "another requantization than the file's own"),
+        (
+            "placement",
+            matches!(config.placement, Placement::Auto(o) if o != Objective::Latency),
+            "another objective than Latency",
+        ),
+    ];
+    let Some((key, _, what)) = parts.into_iter().find(|(_, set, _)| *set) else { return Ok(()) };
+    let e = Error::unsupported(codes::CONFIG_UNAVAILABLE, format!("{what} is not part of this version"))
+        .at(format!("key `{key}`"))
+        .help(format!("leave `{key}` out"));
+    Err(match &config.file {
+        Some(file) => e.in_file(file),
+        None => e,
+    })
+}
+
+fn placement(config: &Config, chosen: &[OpenDevice], explicit: bool) -> ottava_compiler::Placement {
+    let fallback = match config.fallback {
+        Fallback::Reference => ottava_compiler::Fallback::Reference,
+        Fallback::Error => ottava_compiler::Fallback::Error,
+    };
+    let priority = match &config.placement {
+        Placement::Priority(ids) if !explicit => ids.clone(),
+        _ => chosen.iter().map(|d| d.id.clone()).collect(),
+    };
+    ottava_compiler::Placement { fallback, priority }
+}
+
+/// The graph of a model at a phase, in the text form that parses back.
+pub fn graph_text(model: &Model, registry: &Registry, options: &SessionOptions, phase: Phase) -> Result<String> {
+    model.expect_graph()?;
+    let dims = model.dims(options.batch.max(1), &options.dims)?;
+    let folder = registry.reference()?;
+    let mut cx = Cx::new(folder.as_ref());
+    let fail = |e| model.invalid(e);
+    let mut graph = if phase == Phase::Imported { model.graph.clone() } else { model.bind(&dims)? };
+    if phase >= Phase::Canonical {
+        graph = ottava_compiler::canonicalize(&graph, &mut cx).map_err(fail)?;
+    }
+    if phase >= Phase::Quantized {
+        graph = ottava_compiler::integerize(&graph, &mut cx).map_err(fail)?;
+    }
+    Ok(ottava_graph::text::print(&graph))
+}

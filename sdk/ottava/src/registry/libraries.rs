@@ -1,0 +1,1 @@
+//! Libraries: what the configuration and the search find, loaded or refused.
