@@ -1,126 +1,168 @@
-//! What one inference in flight owns: buffers, queues, a timeline per partition, and the data of the slots.
+//! What one inference in flight owns: buffers, queues, timelines, prepared submissions.
 //!
-//! Protocol: a context is used by one thread at a time (it is popped from the pool). Partition `i` signals its own
-//! timeline once per run; the context waits for it before anyone reads the partition's outputs. A partition that fails
-//! fails its timeline; the context is then dropped, not reused, because a failed timeline stays failed.
+//! Protocol: a context is used by one thread at a time (it is popped from the pool). Each device with compiled
+//! partitions has a queue and a timeline `done`; an asynchronous one whose submissions wait for something outside their
+//! queue also has a `gate`, the proxy timeline for it (see [`crate::progress`]). Values grow from run to run: turn `t`
+//! of run `r` on a device with `n` turns is value `r * n + t + 1` of both. A context whose run failed is dropped, not
+//! reused: failed timelines stay failed. Submissions that still run keep their buffers alive.
 
-use crate::runner::Loaded;
+use crate::compiled::{Compiled, given, kept};
+use crate::guard;
+use crate::progress::Progress;
+use crate::script::Op;
 use ottava_hal::device::NodeTime;
-use ottava_hal::{Binding, Buffer, BufferDesc, Error, Fence, Queue, Result, Submission, Tensor};
-use ottava_plan::{Partition, Plan};
-use std::collections::BTreeMap;
+use ottava_hal::{Binding, Error, Fence, Queue, Result, Submission, Tensor};
+use ottava_plan::Plan;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::Instant;
 
-/// Buffers and timelines of one inference in flight.
-pub struct Context {
-    lanes: Vec<Lane>,
-    /// Buffer of a slot on a device, for static partitions.
-    buffers: BTreeMap<(usize, String), Arc<dyn Buffer>>,
-    slots: Vec<SlotData>,
+/// Where a slot's data is in host memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Source {
+    /// The caller's input.
+    Input(usize),
+    /// A constant of the plan.
+    Constant(usize),
+    /// The caller's output (the first one of the slot), once it is there.
+    Output(usize),
+    /// The context, once it is there.
+    Inner,
 }
 
-/// Queue and timeline of one partition.
-struct Lane {
-    queue: Arc<dyn Queue>,
-    fence: Arc<dyn Fence>,
+/// The source of each slot.
+pub(crate) fn sources(plan: &Plan) -> Vec<Source> {
+    let source = |slot: usize| {
+        let constant = plan.constants.iter().position(|(s, _)| *s == slot).map(Source::Constant);
+        let input = given(plan).position(|s| s == slot).map(Source::Input);
+        let output = || kept(plan).position(|s| s == slot).map(Source::Output);
+        input.or(constant).or_else(output).unwrap_or(Source::Inner)
+    };
+    (0..plan.slots.len()).map(source).collect()
 }
 
-/// Where the data of a slot is in this run.
-#[derive(Clone, Default)]
-struct SlotData {
-    host: Option<Tensor>,
-    /// Devices whose buffer holds the data.
-    devices: Vec<String>,
+/// Queue and timelines of a device.
+pub(crate) struct Lane {
+    pub queue: Arc<dyn Queue>,
+    pub done: Arc<dyn Fence>,
+    pub gate: Option<Arc<dyn Fence>>,
+    /// Value that `done` has reached, on a synchronous device.
+    pub calls: u64,
+}
+
+/// Times of a step.
+#[derive(Clone)]
+pub(crate) struct Record {
+    pub start: Instant,
+    pub end: Instant,
+    pub nodes: Vec<NodeTime>,
+}
+
+/// Everything of one inference in flight.
+pub(crate) struct Context {
+    pub progress: Arc<Progress>,
+    pub lanes: Vec<Option<Lane>>,
+    /// By device and slot.
+    pub memory: Vec<Vec<Option<Binding>>>,
+    /// Per step, for those that run a static partition.
+    pub work: Vec<Option<Submission>>,
+    /// Per step: number and time of its submission, in this run.
+    pub submitted: Vec<Option<(u64, Instant)>>,
+    /// Per step, if the run is profiled.
+    pub records: Vec<Option<Record>>,
+    /// Per slot: data that only this inference has.
+    pub host: Vec<Option<Tensor>>,
+    /// Per slot: the caller's output has the data of this run.
+    pub arrived: Vec<bool>,
+    /// For copies between devices.
+    pub staging: Vec<u8>,
+    /// Runs so far.
+    pub runs: u64,
 }
 
 impl Context {
-    pub(crate) fn new(plan: &Plan, loaded: &[Loaded]) -> Result<Self> {
-        let mut buffers = BTreeMap::new();
-        for (p, l) in plan.partitions.iter().zip(loaded).filter(|(_, l)| l.is_static) {
-            for slot in p.inputs.iter().chain(&p.outputs) {
-                let bytes = plan.slots[*slot].ty.byte_len().ok_or_else(|| {
-                    Error::invalid(format!("slot `{}` of a static partition has no fixed size", plan.slots[*slot].name))
-                })?;
-                let key = (*slot, p.device.clone());
-                if let std::collections::btree_map::Entry::Vacant(entry) = buffers.entry(key) {
-                    entry.insert(l.device.alloc(&BufferDesc { bytes, alignment: 64 })?);
-                }
-            }
-        }
-        let lane = |l: &Loaded| Ok(Lane { queue: l.device.create_queue()?, fence: l.device.create_fence(0)? });
-        let lanes = loaded.iter().map(lane).collect::<Result<Vec<_>>>()?;
-        Ok(Self { lanes, buffers, slots: vec![SlotData::default(); plan.slots.len()] })
+    /// Allocates everything; an error says which device refused.
+    pub fn new(compiled: &Compiled) -> Result<Self, (usize, Error)> {
+        let (plan, n_steps, n_slots) = (&compiled.plan, compiled.script.ops.len(), compiled.plan.slots.len());
+        let n_devices = compiled.devices.len();
+        let per_device = |d: usize| {
+            let memory = || compiled.layouts[d].alloc(compiled.devices[d].device.as_ref(), n_slots);
+            let made = guard::call(compiled.device_id(d), || Ok((memory()?, lane(compiled, d)?)));
+            made.map_err(|e| (d, e))
+        };
+        let made = (0..n_devices).map(per_device).collect::<Result<Vec<_>, _>>()?;
+        let (memory, lanes): (Vec<_>, Vec<_>) = made.into_iter().unzip();
+        let work = (0..n_steps).map(|step| submission(compiled, step, &memory, &lanes));
+        let work = work.collect::<Result<Vec<_>, _>>()?;
+        let gates = lanes.iter().map(|l: &Option<Lane>| l.as_ref().and_then(|l| l.gate.clone())).collect();
+        let moved = |op: &Op| match op {
+            Op::Move { slot, .. } => plan.slots[*slot].ty.byte_len(),
+            _ => None,
+        };
+        let staging = compiled.script.ops.iter().filter_map(moved).max().unwrap_or(0);
+        Ok(Self {
+            progress: Arc::new(Progress::new(compiled.script.flow.clone(), gates)),
+            lanes,
+            memory,
+            work,
+            submitted: vec![None; n_steps],
+            records: vec![None; n_steps],
+            host: vec![None; n_slots],
+            arrived: vec![false; n_slots],
+            staging: vec![0; staging],
+            runs: 0,
+        })
     }
 
-    pub(crate) fn clear(&mut self) {
-        self.slots.iter_mut().for_each(|s| *s = SlotData::default());
+    /// Forgets the data of the run before.
+    pub fn clear(&mut self) {
+        self.submitted.fill(None);
+        self.records.iter_mut().for_each(|r| *r = None);
+        self.host.iter_mut().for_each(|h| *h = None);
+        self.arrived.fill(false);
     }
+}
 
-    pub(crate) fn set_host(&mut self, slot: usize, data: Tensor) {
-        self.slots[slot] = SlotData { host: Some(data), devices: Vec::new() };
+/// Queue and timelines of a device; `None` if it has nothing to do with them.
+fn lane(compiled: &Compiled, d: usize) -> Result<Option<Lane>> {
+    let runs = |op: &Op| matches!(*op, Op::Submit { device, .. } | Op::Call { device, .. } if device == d);
+    if !compiled.script.ops.iter().any(runs) {
+        return Ok(None);
     }
+    let device = &compiled.devices[d].device;
+    let flow = &compiled.script.flow;
+    let gated = flow.turns[d].iter().any(|step| flow.is_gated(*step));
+    let gate = gated.then(|| device.create_fence(0)).transpose()?;
+    Ok(Some(Lane { queue: device.create_queue()?, done: device.create_fence(0)?, gate, calls: 0 }))
+}
 
-    /// The data of a slot in host memory, fetched from a device if need be.
-    pub(crate) fn host(&mut self, plan: &Plan, slot: usize) -> Result<Tensor> {
-        if let Some(data) = &self.slots[slot].host {
-            return Ok(data.clone());
-        }
-        let spec = &plan.slots[slot];
-        let not_there = || Error::invalid(format!("slot `{}` holds no data", spec.name));
-        let device = self.slots[slot].devices.first().ok_or_else(not_there)?;
-        let buffer = self.buffers.get(&(slot, device.clone())).ok_or_else(not_there)?;
-        let shape = spec.ty.shape.known().ok_or_else(not_there)?;
-        let mut tensor = Tensor::zeros(spec.ty.dtype, &shape)?;
-        buffer.read(0, tensor.bytes_mut())?;
-        self.slots[slot].host = Some(tensor.clone());
-        Ok(tensor)
+/// The submission of a step, but for the values of its timelines. `waits` are the turn before and the gate, where there
+/// are such.
+fn submission(
+    compiled: &Compiled,
+    step: usize,
+    memory: &[Vec<Option<Binding>>],
+    lanes: &[Option<Lane>],
+) -> Result<Option<Submission>, (usize, Error)> {
+    let (device, partition, turn) = match compiled.script.ops[step] {
+        Op::Submit { device, partition, turn } => (device, partition, turn),
+        Op::Call { device, partition } => (device, partition, 0),
+        _ => return Ok(None),
+    };
+    let p = &compiled.plan.partitions[partition];
+    let bind = |slots: &[usize]| {
+        let one = |slot: &usize| {
+            let missing = || Error::invalid(format!("slot {slot} of partition `{}` has no memory", p.program.name));
+            memory[device][*slot].clone().ok_or_else(|| (device, missing()))
+        };
+        slots.iter().map(one).collect::<Result<Vec<_>, _>>()
+    };
+    let (inputs, outputs) = (bind(&p.inputs)?, bind(&p.outputs)?);
+    let mut submission = Submission::dispatch(compiled.loaded[partition].executable.clone(), inputs, outputs);
+    if let Some(lane) = &lanes[device] {
+        let before = (turn > 0).then(|| (lane.done.clone(), 0));
+        let gate = lane.gate.iter().filter(|_| compiled.script.flow.is_gated(step)).map(|g| (g.clone(), 0));
+        submission.waits = before.into_iter().chain(gate).collect();
+        submission.signals = vec![(lane.done.clone(), 0)];
     }
-
-    pub(crate) fn run_partition(
-        &mut self,
-        plan: &Plan,
-        i: usize,
-        loaded: &Loaded,
-        profile: bool,
-    ) -> Result<Vec<NodeTime>> {
-        let partition = &plan.partitions[i];
-        if !loaded.is_static {
-            let inputs = partition.inputs.iter().map(|s| self.host(plan, *s)).collect::<Result<Vec<_>>>()?;
-            let outputs = loaded.executable.run_dynamic(&inputs)?;
-            partition.outputs.iter().zip(outputs).for_each(|(slot, data)| self.set_host(*slot, data));
-            return Ok(Vec::new());
-        }
-        let inputs =
-            partition.inputs.iter().map(|s| self.on_device(plan, *s, partition)).collect::<Result<Vec<_>>>()?;
-        let outputs = partition.outputs.iter().map(|s| self.binding(*s, partition)).collect::<Result<Vec<_>>>()?;
-        let lane = &self.lanes[i];
-        let point = lane.fence.query()?.saturating_add(1);
-        let mut submission = Submission::dispatch(loaded.executable.clone(), inputs, outputs);
-        submission.signals = vec![(lane.fence.clone(), point)];
-        submission.profile = profile;
-        let id = lane.queue.submit(&submission)?;
-        lane.fence.wait(point, Duration::MAX)?;
-        let times = lane.queue.take_profile(id).map(|p| p.nodes).unwrap_or_default();
-        for slot in &partition.outputs {
-            self.slots[*slot] = SlotData { host: None, devices: vec![partition.device.clone()] };
-        }
-        Ok(times)
-    }
-
-    /// The binding of an input slot, copied to the device first if it is not there.
-    fn on_device(&mut self, plan: &Plan, slot: usize, partition: &Partition) -> Result<Binding> {
-        let binding = self.binding(slot, partition)?;
-        if !self.slots[slot].devices.contains(&partition.device) {
-            let data = self.host(plan, slot)?;
-            binding.buffer.write(0, data.bytes())?;
-            self.slots[slot].devices.push(partition.device.clone());
-        }
-        Ok(binding)
-    }
-
-    fn binding(&self, slot: usize, partition: &Partition) -> Result<Binding> {
-        let buffer = self.buffers.get(&(slot, partition.device.clone()));
-        buffer.cloned().map(Binding::whole).ok_or_else(|| Error::invalid(format!("slot {slot} has no buffer")))
-    }
+    Ok(Some(submission))
 }

@@ -1,140 +1,226 @@
-//! Compiled partitions and the loop that runs them.
+//! The runner: compiled partitions, and the way of an inference through them.
 
-use crate::context::Context;
-use ottava_hal::device::NodeTime;
-use ottava_hal::{CompileOptions, Device, Error, Executable, Result, Tensor};
+use crate::admission::{Admission, Loss};
+use crate::compiled::{Compiled, PlanRef, given, kept};
+use crate::execute::Run;
+use crate::guard;
+use crate::heal::{Event, Healer};
+use crate::options::{DeviceEntry, Limits, RunOptions, RunnerOptions};
+use crate::pending::{Pending, pair};
+use crate::progress::Failure;
+use crate::report::{RunReport, fill};
+use crate::workers::Workers;
+use ottava_hal::{CompileOptions, Device, Error, Result, Status, Tensor};
 use ottava_plan::{Partition, Plan};
-use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-/// Choices of one run.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct RunOptions {
-    /// Record the time of every node.
-    pub profile: bool,
-}
-
-/// Time of one partition in one run.
-#[derive(Debug, Clone, PartialEq)]
-pub struct PartitionTime {
-    /// Device that ran it.
-    pub device: String,
-    /// Start since the begin of the run, nanoseconds.
-    pub start_ns: u64,
-    /// Duration with copies to the device, nanoseconds.
-    pub duration_ns: u64,
-    /// Times of the nodes, if they were asked for; starts count from the begin of the partition.
-    pub nodes: Vec<NodeTime>,
-}
-
-/// What ran where, and how long.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct RunReport {
-    /// Partitions in the order in which they ran.
-    pub partitions: Vec<PartitionTime>,
-    /// The whole run, nanoseconds.
-    pub total_ns: u64,
-}
+/// An inference that meets lost devices more often than this fails.
+const MAX_RERUNS: usize = 16;
 
 /// A plan compiled for its devices. `Send + Sync`: any number of threads may run it at the same time.
+///
+/// Inputs are those of the plan, then the values of its states; outputs are those of the plan, then the states' new
+/// values. A runner keeps no state from run to run: that is its caller's part.
 pub struct Runner {
-    plan: Plan,
-    loaded: Vec<Loaded>,
-    idle: Mutex<Vec<Context>>,
+    // Before `inner`: queued jobs end first.
+    workers: Workers,
+    inner: Arc<Inner>,
 }
 
-/// A partition compiled for its device.
-pub(crate) struct Loaded {
-    pub device: Arc<dyn Device>,
-    pub executable: Arc<dyn Executable>,
-    /// All shapes are fixed, so buffers can be bound.
-    pub is_static: bool,
+/// What the threads of a runner share.
+struct Inner {
+    plan: Arc<Plan>,
+    admission: Admission<Compiled>,
+    healer: Healer,
+    made: Instant,
+    inferences: AtomicU64,
 }
 
 impl Runner {
     /// Checks the plan and compiles every partition on the device of its name.
     pub fn new(plan: Plan, devices: &BTreeMap<String, Arc<dyn Device>>, options: &CompileOptions) -> Result<Self> {
-        plan.check()?;
-        let load = |p: &Partition| {
-            let device = devices.get(&p.device).ok_or_else(|| {
-                let names: Vec<&str> = devices.keys().map(String::as_str).collect();
-                Error::invalid(format!("the plan needs device `{}`; open devices: {}", p.device, names.join(", ")))
-            })?;
-            let executable = device.compile(&p.program, options)?;
-            let io_types = executable.inputs().iter().chain(executable.outputs());
-            let is_static = io_types.into_iter().all(|t| t.byte_len().is_some()) && p.program.is_static();
-            Ok(Loaded { device: device.clone(), executable, is_static })
+        let entries = devices.iter().map(|(id, device)| (id.clone(), DeviceEntry::new(device.clone()))).collect();
+        Self::with(plan, entries, RunnerOptions { compile: options.clone(), ..RunnerOptions::default() })
+    }
+
+    /// As [`Self::new`], with devices that can load programs compiled ahead, and with all choices. `devices` are those of
+    /// the plan and of its alternatives; of the alternatives' own devices those that are missing are only missed when
+    /// they are needed.
+    pub fn with(plan: Plan, devices: BTreeMap<String, DeviceEntry>, options: RunnerOptions) -> Result<Self> {
+        let plan = Arc::new(plan);
+        let compiled = Compiled::new(PlanRef::Whole(plan.clone()), &devices, &options.compile, None)?;
+        let inner = Inner {
+            plan,
+            admission: Admission::new(Arc::new(compiled), options.in_flight),
+            healer: Healer::new(devices, options.compile, options.reopen),
+            made: Instant::now(),
+            inferences: AtomicU64::new(0),
         };
-        let loaded = plan.partitions.iter().map(load).collect::<Result<Vec<_>>>()?;
-        Ok(Self { plan, loaded, idle: Mutex::new(Vec::new()) })
+        Ok(Self { workers: Workers::new(options.in_flight), inner: Arc::new(inner) })
     }
 
     /// The plan.
     pub fn plan(&self) -> &Plan {
-        &self.plan
+        &self.inner.plan
     }
 
-    /// For each node its name, device and kernel.
+    /// For each node its name, device and kernel, as things are now.
     pub fn kernels(&self) -> Vec<(String, String, String)> {
-        let of = |(p, l): (&Partition, &Loaded)| {
-            let device = p.device.clone();
-            l.executable.kernels().into_iter().map(move |(node, kernel)| (node, device.clone(), kernel))
-        };
-        self.plan.partitions.iter().zip(&self.loaded).flat_map(of).collect()
+        let compiled = self.inner.admission.current();
+        let mut kernels = Vec::new();
+        for (p, loaded) in compiled.plan.partitions.iter().zip(&compiled.loaded) {
+            let of = |(node, kernel)| (node, p.device.clone(), kernel);
+            kernels.extend(loaded.executable.kernels().into_iter().map(of));
+        }
+        kernels
     }
 
-    /// Bytes of working memory of one inference, over all partitions.
+    /// Bytes of working memory of one inference: the slots on all devices, and what the executables need themselves.
     pub fn arena_bytes(&self) -> usize {
-        self.loaded.iter().map(|l| l.executable.arena_bytes()).sum()
+        let compiled = self.inner.admission.current();
+        let slots = compiled.layouts.iter().map(|l| l.bytes());
+        let own = compiled.loaded.iter().map(|l| l.executable.arena_bytes());
+        slots.chain(own).fold(0, usize::saturating_add)
     }
 
-    /// Runs once. Inputs in the plan's order; each must have exactly the declared type.
+    /// Devices that were lost so far, and what was done about it.
+    pub fn events(&self) -> Vec<Event> {
+        self.inner.healer.events()
+    }
+
+    /// Partitions as they run now: those of the plan, or of the alternative that took its place.
+    pub fn partitions(&self) -> Vec<Partition> {
+        self.inner.admission.current().plan.partitions.clone()
+    }
+
+    /// Runs once. Each input must have exactly the declared type.
     pub fn run(&self, inputs: &[Tensor], options: RunOptions) -> Result<(Vec<Tensor>, RunReport)> {
-        self.check_inputs(inputs)?;
-        let mut context = match self.idle.lock().pop() {
-            Some(context) => context,
-            None => Context::new(&self.plan, &self.loaded)?,
-        };
-        let result = self.run_in(&mut context, inputs, options);
-        if result.is_ok() {
-            context.clear();
-            self.idle.lock().push(context);
-        }
-        result
+        self.inner.run(inputs, Limits { profile: options.profile, deadline: None })
     }
 
-    fn run_in(&self, cx: &mut Context, inputs: &[Tensor], options: RunOptions) -> Result<(Vec<Tensor>, RunReport)> {
-        let start = Instant::now();
-        let since = |t: Instant| t.duration_since(start).as_nanos() as u64;
-        for (slot, data) in self.plan.constants.iter().map(|(s, t)| (s, t)).chain(self.plan.inputs.iter().zip(inputs)) {
-            cx.set_host(*slot, data.clone());
-        }
-        let mut report = RunReport::default();
-        for (i, loaded) in self.loaded.iter().enumerate() {
-            let begin = Instant::now();
-            let nodes = cx.run_partition(&self.plan, i, loaded, options.profile)?;
-            let (start_ns, duration_ns) = (since(begin), begin.elapsed().as_nanos() as u64);
-            let device = self.plan.partitions[i].device.clone();
-            report.partitions.push(PartitionTime { device, start_ns, duration_ns, nodes });
-        }
-        let outputs = self.plan.outputs.iter().map(|slot| cx.host(&self.plan, *slot)).collect::<Result<Vec<_>>>()?;
-        report.total_ns = start.elapsed().as_nanos() as u64;
+    /// As [`Self::run`], but gives up with `Timeout` at the deadline. What a hanging device still works on is abandoned
+    /// with the memory of this inference.
+    pub fn run_by(
+        &self,
+        inputs: &[Tensor],
+        options: RunOptions,
+        deadline: Instant,
+    ) -> Result<(Vec<Tensor>, RunReport)> {
+        self.inner.run(inputs, Limits { profile: options.profile, deadline: Some(deadline) })
+    }
+
+    /// As [`Self::run`], into tensors of the caller, one per output. Those that have the type of their output are written
+    /// in place, others are replaced. After an error their contents are not defined.
+    pub fn run_into(
+        &self,
+        inputs: &[Tensor],
+        outputs: &mut [Tensor],
+        options: RunOptions,
+        deadline: Option<Instant>,
+    ) -> Result<RunReport> {
+        self.inner.run_into(inputs, outputs, Limits { profile: options.profile, deadline })
+    }
+
+    /// Starts an inference and returns at once; inferences beyond the limit wait their turn.
+    pub fn run_async(
+        &self,
+        inputs: Vec<Tensor>,
+        options: RunOptions,
+        deadline: Option<Instant>,
+    ) -> Result<Pending> {
+        self.inner.check_inputs(&inputs)?;
+        let (promise, pending) = pair(deadline);
+        let inner = self.inner.clone();
+        let limits = Limits { profile: options.profile, deadline };
+        self.workers.push(Box::new(move || promise.keep(inner.run(&inputs, limits))));
+        Ok(pending)
+    }
+}
+
+impl Inner {
+    fn run(&self, inputs: &[Tensor], limits: Limits) -> Result<(Vec<Tensor>, RunReport)> {
+        let empty = |slot: usize| {
+            let ty = &self.plan.slots[slot].ty;
+            // A shape that only the run decides starts as nothing.
+            let shape = ty.shape.known().unwrap_or_else(|| vec![0]);
+            Tensor::zeros(ty.dtype, &shape)
+        };
+        let mut outputs = kept(&self.plan).map(empty).collect::<Result<Vec<_>>>()?;
+        let report = self.run_into(inputs, &mut outputs, limits)?;
         Ok((outputs, report))
     }
 
+    fn run_into(&self, inputs: &[Tensor], outputs: &mut [Tensor], limits: Limits) -> Result<RunReport> {
+        self.check_inputs(inputs)?;
+        if outputs.len() != kept(&self.plan).count() {
+            let (found, expected) = (outputs.len(), kept(&self.plan).count());
+            return Err(Error::invalid(format!("{found} output tensors given, the model has {expected}")));
+        }
+        let mut report =
+            RunReport { inference: self.inferences.fetch_add(1, Ordering::Relaxed), ..RunReport::default() };
+        let recover = |current: &Arc<Compiled>, losses: &[Loss]| self.healer.recover(current, losses);
+        loop {
+            let entry = self.admission.enter(limits.deadline, &recover)?;
+            match self.attempt(&entry.current, inputs, outputs, limits, &mut report) {
+                Ok(()) => {
+                    entry.current.prove();
+                    self.admission.leave(entry);
+                    return Ok(report);
+                }
+                Err((Some(device), error)) if is_loss(&error) && report.reruns < MAX_RERUNS => {
+                    let loss = Loss { device: entry.current.device_id(device).to_owned(), error };
+                    let device = loss.device.clone();
+                    self.admission.leave_lost(entry, loss, limits.deadline, &recover)?;
+                    self.healer.count_rerun(&device);
+                    report.reruns += 1;
+                }
+                Err((_, error)) => {
+                    self.admission.leave(entry);
+                    return Err(error);
+                }
+            }
+        }
+    }
+
+    /// One try; an error says which device is to blame.
+    fn attempt(
+        &self,
+        compiled: &Compiled,
+        inputs: &[Tensor],
+        outputs: &mut [Tensor],
+        limits: Limits,
+        report: &mut RunReport,
+    ) -> Result<(), (Option<usize>, Error)> {
+        let begin = Instant::now();
+        let mut cx = compiled.take_context().map_err(|(d, e)| (Some(d), e))?;
+        let result = Run { compiled, cx: &mut cx, inputs, outputs, limits }.run();
+        if let Err(failure) = result {
+            return Err(named(compiled, failure));
+        }
+        report.begin_ns = u64::try_from((begin - self.made).as_nanos()).unwrap_or(u64::MAX);
+        report.total_ns = u64::try_from(begin.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        if limits.profile {
+            fill(report, compiled, &mut cx, begin);
+        }
+        compiled.give_context(cx);
+        Ok(())
+    }
+
     fn check_inputs(&self, inputs: &[Tensor]) -> Result<()> {
-        if inputs.len() != self.plan.inputs.len() {
-            let names: Vec<&str> = self.plan.inputs.iter().map(|s| self.plan.slots[*s].name.as_str()).collect();
+        let plan = &self.plan;
+        if inputs.len() != given(plan).count() {
+            let names: Vec<&str> = given(plan).map(|s| plan.slots[s].name.as_str()).collect();
             let (found, expected) = (inputs.len(), names.len());
             return Err(Error::invalid(format!(
                 "{found} inputs given, the model has {expected}: {}",
                 names.join(", ")
             )));
         }
-        for (slot, tensor) in self.plan.inputs.iter().zip(inputs) {
-            let slot = &self.plan.slots[*slot];
+        for (slot, tensor) in given(plan).zip(inputs) {
+            let slot = &plan.slots[slot];
             let fits = slot.ty.shape.rank() == tensor.shape().len()
                 && slot.ty.shape.0.iter().zip(tensor.shape()).all(|(d, n)| d.known().is_none_or(|k| k == *n));
             if slot.ty.dtype != tensor.dtype() || !fits {
@@ -144,4 +230,17 @@ impl Runner {
         }
         Ok(())
     }
+}
+
+/// A device that panicked is poisoned: it is of no more use than a lost one.
+fn is_loss(error: &Error) -> bool {
+    matches!(error.status(), Status::DeviceLost | Status::Panic)
+}
+
+/// The failure with step and device in its words.
+fn named(compiled: &Compiled, failure: Failure) -> (Option<usize>, Error) {
+    let device = failure.device.or_else(|| compiled.script.ops.get(failure.step).and_then(|op| op.device()));
+    let step = compiled.plan.steps.get(failure.step).map_or("?", |s| s.name.as_str());
+    let place = device.map_or_else(|| "on the host".to_owned(), |d| format!("on device `{}`", compiled.device_id(d)));
+    (device, guard::context(failure.error, &format!("step `{step}` {place}")))
 }

@@ -17,6 +17,7 @@ mod pipeline;
 mod place;
 mod products;
 
+pub mod partition;
 pub mod passes;
 
 pub(crate) use folding::{evaluate_constant, evaluate_constant_with};

@@ -11,12 +11,25 @@
 //! | [`Arena`] | memory of one inference on one device, with the place of each slot; made by [`memory`] |
 //! | [`Placed`] | why a node runs where it runs |
 //! | [`Alternative`] | the plan to go on with when a device is lost |
+//! | [`Blob`] | a program compiled ahead, with the key of what it fits ([`blob_key`]) |
+//! | [`PlanFile`] | all of it in a checksummed, memory-mapped [`file`](mod@file) |
 //!
 //! Invariant: [`Plan::check`] holds for every plan that leaves the compiler or a file.
 
+mod blob;
 mod check;
+pub mod file;
 pub mod memory;
+mod order;
 pub mod schedule;
+#[cfg(test)]
+mod testing;
+mod wire;
+
+pub use blob::blob_key;
+pub use check::MAX_DEPTH;
+pub use file::{FileError, PlanFile};
+pub use order::MAX_STEPS;
 
 use ottava_hal::{BlobKey, Program, Tensor, TensorType};
 
@@ -151,7 +164,7 @@ pub struct DeviceNeed {
 pub struct Arena {
     /// Size in bytes.
     pub bytes: usize,
-    /// Sum of all slots on the device: what memory without reuse would be.
+    /// All slots of the device one after the other: what memory without reuse would be.
     pub sum_bytes: usize,
     /// No plan can do with less: the most bytes that are alive at one step.
     pub lower_bound: usize,
@@ -248,6 +261,17 @@ impl Plan {
     /// Index of a device in [`Plan::devices`].
     pub fn device(&self, id: &str) -> Option<usize> {
         self.devices.iter().position(|d| d.id == id)
+    }
+
+    /// Slots that are in host memory before the first step: inputs, constants, states.
+    pub(crate) fn given(&self) -> impl Iterator<Item = usize> {
+        let constants = self.constants.iter().map(|(slot, _)| *slot);
+        self.inputs.iter().copied().chain(constants).chain(self.states.iter().map(|s| s.input))
+    }
+
+    /// Slots that must be in host memory after the last step: outputs and states.
+    pub(crate) fn kept(&self) -> impl Iterator<Item = usize> {
+        self.outputs.iter().copied().chain(self.states.iter().map(|s| s.output))
     }
 
     /// Fills in steps and memory from slots, partitions and devices, for this plan and its alternatives.

@@ -1,5 +1,5 @@
 //! From partitions to steps: a copy before each partition for what it reads from elsewhere, a copy to the host for what
-//! the caller receives.
+//! the caller receives or a session keeps.
 //!
 //! Steps of different devices that do not depend on each other have no order; what order there must be is in
 //! [`Step::waits`].
@@ -14,10 +14,7 @@ type Known = BTreeMap<(usize, Place), Option<usize>>;
 /// The steps of a plan, from its slots, partitions and devices.
 pub fn steps(plan: &Plan) -> Result<Vec<Step>> {
     let mut steps = Vec::new();
-    let mut known: Known = BTreeMap::new();
-    for slot in plan.inputs.iter().chain(plan.constants.iter().map(|(slot, _)| slot)) {
-        known.insert((*slot, Place::Host), None);
-    }
+    let mut known: Known = plan.given().map(|slot| ((slot, Place::Host), None)).collect();
     for (i, partition) in plan.partitions.iter().enumerate() {
         let missing = || Error::invalid(format!("device `{}` is not among the plan's", partition.device));
         let place = Place::Device(plan.device(&partition.device).ok_or_else(missing)?);
@@ -29,8 +26,8 @@ pub fn steps(plan: &Plan) -> Result<Vec<Step>> {
         let done = Some(steps.len() - 1);
         known.extend(partition.outputs.iter().map(|slot| ((*slot, place), done)));
     }
-    for slot in &plan.outputs {
-        bring(plan, &mut steps, &mut known, *slot, Place::Host)?;
+    for slot in plan.kept() {
+        bring(plan, &mut steps, &mut known, slot, Place::Host)?;
     }
     Ok(steps)
 }

@@ -40,7 +40,7 @@ tables! {
         size: u32,
         /// `OTTAVA_KIND_PROFILE_RECORD`.
         kind: u32,
-        /// Id of the node, or `OTTAVA_INDEX_NONE`.
+        /// Id of the node in the program that was compiled, or `OTTAVA_INDEX_NONE`.
         node: u32,
         /// `OTTAVA_RECORD_*`.
         record_kind: u32,
@@ -54,6 +54,10 @@ tables! {
         counter_first: u32,
         /// Number of counters.
         counter_count: u32,
+        /// Name of the node, or of what the driver made of it; cut if it does not fit.
+        label: [Char; 96],
+        /// Kernel that ran; cut if it does not fit.
+        kernel: [Char; 48],
     }
 
     /// A named number of a record.
@@ -74,7 +78,7 @@ tables! {
         size: u32,
         /// `OTTAVA_KIND_TEST_HOOKS`.
         kind: u32,
-        /// Lets the call of the device that follows `after_calls` others fail as `OTTAVA_FAULT_*` says.
+        /// Lets the submission that follows `after_calls` others fail as `OTTAVA_FAULT_*` says.
         inject: unsafe extern "C" fn(device: *mut Device, fault: u32, after_calls: u64, seed: u64, err: *mut ErrorV1) -> i32,
         /// Takes back what was injected and has not struck; ends a HANG.
         clear: unsafe extern "C" fn(device: *mut Device, err: *mut ErrorV1) -> i32,
@@ -89,6 +93,8 @@ tables! {
         /// Lines `key=value` about a device of the driver's `ctx`, at least `id`, `isa` and `threads`; two-call: `len`
         /// is the number of bytes.
         device_text: unsafe extern "C" fn(ctx: *mut c_void, uuid: *const [u8; 16], buf: *mut u8, cap: u64, len: *mut u64, err: *mut ErrorV1) -> i32,
+        /// The same lines about an open device, whose options may have changed it; also `name` and `hw_rev`; two-call.
+        open_text: unsafe extern "C" fn(device: *mut Device, buf: *mut u8, cap: u64, len: *mut u64, err: *mut ErrorV1) -> i32,
         /// Lines `key=value` about an executable, at least `arena_bytes`; two-call.
         exec_text: unsafe extern "C" fn(device: *mut Device, exec: *mut Exec, buf: *mut u8, cap: u64, len: *mut u64, err: *mut ErrorV1) -> i32,
         /// The kernel of each node that runs; two-call.

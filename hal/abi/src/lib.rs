@@ -15,6 +15,7 @@
 //! | [`extensions`] | `ottava.profile/1`, `ottava.test_hooks/1`, `ottava.describe/1` |
 //! | [`note`] | what a library says of itself before it is loaded |
 //! | [`table`], [`registry`] | descriptions of all tables, and their hashes |
+//! | [`header`] | the C header and the layout description, generated from them |
 //!
 //! **Who owns what.** Whoever makes a thing frees it. Handles are made and released by the driver's functions; structs
 //! and arrays of a call belong to the caller and are valid until it returns, unless the callee's page says longer
@@ -36,26 +37,30 @@
 
 pub mod calls;
 pub mod constants;
-#[cfg(feature = "rust-door")]
-pub mod door;
 pub mod extensions;
+pub mod header;
 pub mod note;
 pub mod program;
 pub mod registry;
+#[cfg(feature = "rust-door")]
+pub mod root;
 pub mod structs;
 pub mod table;
 pub mod types;
 
 pub use calls::{DeviceVtblV1, DriverV1, HostV1};
-pub use constants::*;
+pub use constants::{
+    attr_type, blob_verdict, cmp, command, compile_flag, confidence, device_flag, device_kind, door, dtype, error_flag,
+    fault, fused, handle_type, index, io_direction, kind, layout, link_mode, log_level, map_mode, memory_flag,
+    operand_flag, option_type, priority, quant_flag, reason, record_kind, requant, row_flag, scheme, state, status,
+    submit_flag, usage, verdict_flag,
+};
 pub use extensions::{
     DESCRIBE_NAME, DescribeV1, ExecKernelV1, PROFILE_NAME, ProfileCounterV1, ProfileRecordV1, ProfileV1,
     TEST_HOOKS_NAME, TestHooksV1,
 };
 pub use note::{AbiNote, ENTRY_SYMBOL, NOTE_SYMBOL, SECTION};
-pub use program::{
-    AttrV1, ConstV1, NodeV1, OpRowV1, OperandV1, PredicateV1, ProgramV1, QuantV1, ValueV1, VerdictV1,
-};
+pub use program::{AttrV1, ConstV1, NodeV1, OpRowV1, OperandV1, PredicateV1, ProgramV1, QuantV1, ValueV1, VerdictV1};
 pub use registry::{CORE_HASH, DESCRIBE_HASH, PROFILE_HASH, TEST_HOOKS_HASH};
 pub use structs::{
     BindingV1, BlobKeyV1, BufferDescV1, CommandV1, CompileOptsV1, CostV1, DeviceInfoV1, FencePointV1, HostLinkV1,

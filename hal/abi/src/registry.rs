@@ -21,14 +21,7 @@ pub struct Entry {
 }
 
 const fn entry<T: Table>() -> Entry {
-    Entry {
-        name: T::NAME,
-        kind: T::KIND,
-        size: size_of::<T>(),
-        hash: T::HASH,
-        doc: T::DOC,
-        fields: T::FIELDS,
-    }
+    Entry { name: T::NAME, kind: T::KIND, size: size_of::<T>(), hash: T::HASH, doc: T::DOC, fields: T::FIELDS }
 }
 
 /// The frozen core, in an order in which C can declare it.

@@ -54,7 +54,7 @@ tables! {
         pad: u32,
         /// Bandwidth; 0 if unknown or native.
         bytes_per_s: f64,
-        /// Fixed cost of a transfer.
+        /// Fixed cost of a submission or copy.
         latency_ns: u64,
     }
 
@@ -124,10 +124,8 @@ tables! {
         size: u32,
         /// `OTTAVA_KIND_COST`.
         kind: u32,
-        /// Time of one run without the submission.
+        /// Time of one run without the cost of a submission, which is the link's latency.
         time_ns: u64,
-        /// Fixed cost of one submission.
-        submit_ns: u64,
         /// Energy of one run; 0 if unknown.
         energy_pj: u64,
         /// Working memory.

@@ -7,7 +7,8 @@
 //! 3. [`refmath`]: what each number means (rounding, saturation, requantization, non-linearities), defined once;
 //! 4. [`device`]: the object-safe traits a driver implements: [`Driver`], [`Device`], [`Executable`], [`Buffer`],
 //!    [`Queue`], [`Fence`]; and [`capability`]: how a device says what it can do;
-//! 5. [`host`]: ready-made buffers, fences and a queue for devices whose memory is the host's memory.
+//! 5. [`wire`]: programs as bytes;
+//! 6. [`host`]: ready-made buffers, fences and a queue for devices whose memory is the host's memory.
 //!
 //! Contract in one paragraph: the caller validates programs and shapes before they reach a driver; a driver reports
 //! what the caller could not know (no memory, device lost, a limit) as [`Error`]. Fences are timelines: a fence at value
@@ -31,6 +32,7 @@ mod quant;
 pub mod refmath;
 mod shape;
 mod tensor;
+pub mod wire;
 
 pub use attrs::{Attr, Attrs};
 pub use capability::{Capability, Confidence, Cost, OpRow, Reason, Verdict};

@@ -9,14 +9,30 @@
 //! Reading order:
 //!
 //! 1. [`config`]: what a device is: the `Npu(...)` file and its presets;
-//! 2. [`isa`]: the instruction set and the container of a command stream.
+//! 2. [`isa`]: the instruction set and the container of a command stream;
+//! 3. [`program`]: a decoded stream, instruction by instruction; [`timing`]: when each of them runs; [`verify`]: what must
+//!    hold before any of them does; [`machine`]: what they do to bytes;
+//! 4. [`analytic`]: cycles and traffic of a layer in closed form; [`layers`]: a list of layers, simulated with them.
 //!
 //! Invariants: the crate uses the arithmetic of `ottava-hal` (`refmath`) and nothing else of it; results depend on the
 //! stream alone, never on array size, dataflow, bandwidth or host; counters are integers and the same on every run;
 //! command streams are untrusted: any bytes give a result or an error.
 
+pub mod analytic;
 pub mod config;
+pub mod error;
 pub mod isa;
+pub mod layers;
+pub mod machine;
+pub mod program;
+pub mod timing;
+pub mod verify;
+
+#[cfg(test)]
+mod testing;
 
 pub use config::{ConfigError, NpuConfig};
+pub use error::{Fault, NpuError, Violation};
 pub use isa::Stream;
+pub use machine::{Counters, Memory, Program, RunReport};
+pub use timing::Timing;

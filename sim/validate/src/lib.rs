@@ -7,10 +7,13 @@
 //! 2. [`LayerAccumulator`] takes one pair of tensors after the other and sums up;
 //! 3. [`Layer`] is the result: signal-to-noise ratio, cosine, largest error, saturation, bit equality.
 //!
+//! [`page`] makes one HTML page of such results and of whatever else a run has to say.
+//!
 //! Quantized tensors are dequantized by their type before they are compared; what is compared is the real value that the
 //! integers stand for.
 
 mod layer;
+pub mod page;
 mod pairs;
 mod sums;
 

@@ -4,8 +4,9 @@
 //! exact for every u8 activation and every weight in -255..=255, for any window. The taps of a pair lie in one kernel column, so that
 //! neighbouring pixels can share the interleaved activations of an image column.
 
-use crate::error::{KernelError, Result};
+use crate::error::{KernelError, Result, product};
 use crate::gemm::{Block, COLS};
+use crate::stored::{Stored, put_blocks};
 
 /// A window over activations whose rows and columns of taps are `row` and `column` bytes apart.
 #[derive(Clone, Copy, Debug)]
@@ -13,6 +14,29 @@ pub(crate) struct DepthwiseWindow {
     pub(crate) kernel: [usize; 2],
     pub(crate) row: usize,
     pub(crate) column: usize,
+}
+
+/// Kernel row and column of each step's first tap, and the offsets of both taps.
+type Steps = (Vec<(usize, usize)>, Vec<[u32; 2]>);
+
+impl DepthwiseWindow {
+    /// Offset of the last tap.
+    pub(crate) fn max_offset(&self) -> usize {
+        let [kh, kw] = self.kernel;
+        (kh - 1) * self.row + (kw - 1) * self.column
+    }
+
+    /// Steps over pairs of kernel rows, then kernel columns.
+    fn steps(&self) -> Result<Steps> {
+        if u32::try_from(self.max_offset()).is_err() {
+            return Err(KernelError::Overflow { what: "the extent of a depthwise window in bytes" });
+        }
+        let [kh, kw] = self.kernel;
+        let steps: Vec<(usize, usize)> = (0..kh).step_by(2).flat_map(|y| (0..kw).map(move |x| (y, x))).collect();
+        let offset = |y: usize, x: usize| (y.min(kh - 1) * self.row + x * self.column) as u32;
+        let offsets = steps.iter().map(|(y, x)| [offset(*y, *x), offset(y + 1, *x)]).collect();
+        Ok((steps, offsets))
+    }
 }
 
 /// Filters of all channels.
@@ -38,13 +62,7 @@ impl DepthwiseB {
     /// Packs `weight(tap, channel)`, taps row by row.
     pub(crate) fn pack(window: DepthwiseWindow, channels: usize, weight: &dyn Fn(usize, usize) -> i16) -> Result<Self> {
         let [kh, kw] = window.kernel;
-        let max_offset = (kh - 1) * window.row + (kw - 1) * window.column;
-        if u32::try_from(max_offset).is_err() {
-            return Err(KernelError::Overflow { what: "the extent of a depthwise window in bytes" });
-        }
-        let steps: Vec<(usize, usize)> = (0..kh).step_by(2).flat_map(|y| (0..kw).map(move |x| (y, x))).collect();
-        let offset = |y: usize, x: usize| (y.min(kh - 1) * window.row + x * window.column) as u32;
-        let offsets = steps.iter().map(|(y, x)| [offset(*y, *x), offset(y + 1, *x)]).collect();
+        let (steps, offsets) = window.steps()?;
         let get = |y: usize, x: usize, c: usize| if y < kh && c < channels { weight(y * kw + x, c) } else { 0 };
         let mut weights = Vec::with_capacity(steps.len() * channels.div_ceil(COLS));
         for first in (0..channels).step_by(COLS) {
@@ -52,11 +70,20 @@ impl DepthwiseB {
                 |(y, x): &(usize, usize)| [0, 8].map(|half| pair_block(|i| get(y + i % 2, *x, first + half + i / 2)));
             weights.extend(steps.iter().map(blocks));
         }
-        Ok(Self { window, weights, offsets, max_offset })
+        Ok(Self { window, weights, offsets, max_offset: window.max_offset() })
     }
 
-    pub(crate) fn max_offset(&self) -> usize {
-        self.max_offset
+    /// Appends the packed weights.
+    pub(crate) fn save(&self, out: &mut Vec<u8>) {
+        self.weights.iter().for_each(|pair| put_blocks(out, pair));
+    }
+
+    /// Reads the weights of `channels` channels back; offsets follow from the window.
+    pub(crate) fn restore(window: DepthwiseWindow, channels: usize, from: &mut Stored<'_>) -> Result<Self> {
+        let (steps, offsets) = window.steps()?;
+        let n = product("the packed weights", &[steps.len(), channels.div_ceil(COLS), 2])?;
+        let weights = from.blocks(n)?.as_chunks().0.to_vec();
+        Ok(Self { window, weights, offsets, max_offset: window.max_offset() })
     }
 
     pub(crate) fn bytes(&self) -> usize {

@@ -34,6 +34,12 @@ pub enum KernelError {
         /// What is wrong, with the numbers.
         what: String,
     },
+    /// Bytes of packed weights that no plan of this shape has written.
+    #[error("the packed weights are damaged or of another shape: {what}; pack them again")]
+    Packed {
+        /// What is wrong with them.
+        what: String,
+    },
     /// The requested instruction set is unknown or this CPU lacks it.
     #[error("instruction set `{name}` is not available here; available: {available}")]
     Isa {

@@ -6,6 +6,7 @@
 
 use crate::error::{Result, product};
 use crate::gemm::COLS;
+use crate::stored::{Stored, put_f32s};
 
 /// Pixels of a tile.
 pub(crate) const ROWS: usize = 6;
@@ -31,6 +32,18 @@ impl PackedF32 {
             );
         }
         Ok(Self { lines, k })
+    }
+
+    /// Appends the packed weights.
+    pub(crate) fn save(&self, out: &mut Vec<u8>) {
+        out.reserve(self.bytes());
+        self.lines.iter().for_each(|line| put_f32s(out, &line.0));
+    }
+
+    /// Reads the weights of `n` columns back.
+    pub(crate) fn restore(k: usize, n: usize, from: &mut Stored<'_>) -> Result<Self> {
+        let floats = from.f32s(product("the packed weights", &[n.div_ceil(COLS), k, COLS])?)?;
+        Ok(Self { lines: floats.as_chunks().0.iter().map(|line| Line(*line)).collect(), k })
     }
 
     pub(crate) fn panel(&self, index: usize) -> &[Line] {

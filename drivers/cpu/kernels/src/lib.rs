@@ -59,6 +59,7 @@ mod isa;
 mod pool;
 mod pooling;
 mod shared_out;
+mod stored;
 mod table;
 mod tile;
 mod transpose;

@@ -1,24 +1,42 @@
-//! The form without overlap (`npu.md` section 4): fill the buffers, compute, write the outputs.
+//! Runs whose transfers and arithmetic take turns: `overlap: None` of a configuration (`npu.md` section 4).
 //!
-//! It is the reading of a scratchpad machine whose operands fit half of their scratchpad; where they do not fit, use the
-//! two-buffer recurrence.
+//! Where the operands fit, the run is a cold start: fill both scratchpads at once through ports of their own, compute,
+//! write the outputs. Where they do not, each fold waits for its tiles and for its outputs to be written.
 
 use super::shape::product;
-use super::{ArrayShape, Bandwidth, Buffers, Gemm, Result, Time, compute_cycles, narrow};
+use super::{ArrayShape, Buffers, Dram, Gemm, Result, Run, Time, gemm_run, narrow};
 use crate::config::Dataflow;
 
-/// Cycles of a layer that first loads, then computes, then stores: `compute + P/bw + O/bw - 1`.
+/// Runs a product without overlap.
 ///
-/// P is the larger of what each operand loads into its half; both have a port of their own, of `bandwidth` each.
-pub fn cold_start_cycles(array: &ArrayShape, gemm: &Gemm, buffers: &Buffers, bandwidth: Bandwidth) -> Result<Time> {
-    let compute = Time::from_cycles(compute_cycles(array, gemm)?)?;
+/// A cold start takes `compute + P/bw + O/bw - 1` cycles and two latencies; P is the larger of what the operands load, each
+/// padded to whole folds and at most half of its scratchpad.
+pub fn cold_start_run(array: &ArrayShape, gemm: &Gemm, buffers: &Buffers, dram: Dram) -> Result<Run> {
+    let run = gemm_run(array, gemm, buffers, dram)?;
+    let halves = [buffers.a_bytes / 2, buffers.w_bytes / 2].map(u128::from);
+    let operands = [product(&[gemm.m, gemm.k]), product(&[gemm.k, gemm.n])];
+    if operands[0] > halves[0] || operands[1] > halves[1] {
+        return serial_run(&run, dram);
+    }
     let [a, w] = padded_operands(array, gemm);
-    let prefetch = a.min((buffers.a_bytes / 2).into()).max(w.min((buffers.w_bytes / 2).into()));
-    let load = bandwidth.transfer(narrow(prefetch, "prefetched bytes")?)?;
-    let store = bandwidth.transfer(narrow(outputs(array, gemm), "stored bytes")?)?;
-    let total = compute.plus(load)?.plus(store)?;
+    let prefetch = narrow(a.min(halves[0]).max(w.min(halves[1])), "prefetched bytes")?;
+    let load = dram.transfer(prefetch)?;
+    let store = dram.transfer(narrow(outputs(array, gemm), "stored bytes")?)?;
     // The last cycle of the load is the first one of the array.
-    Ok(total.since(Time::from_cycles(1)?))
+    in_turn(&run, load.since(Time::from_cycles(1)?), store)
+}
+
+/// `run` as it is when no transfer hides behind the array: each fold loads, computes, stores.
+pub fn serial_run(run: &Run, dram: Dram) -> Result<Run> {
+    let latencies = Time::from_cycles(dram.latency)?.times(run.folds)?;
+    let load = dram.stream(run.traffic.loads()?)?.plus(latencies)?;
+    let store = dram.stream(run.traffic.stores()?)?.plus(latencies)?;
+    in_turn(run, load, store)
+}
+
+fn in_turn(run: &Run, load: Time, store: Time) -> Result<Run> {
+    let total = Time::from_cycles(run.compute)?.plus(load)?.plus(store)?;
+    Ok(Run { total, wait_in: load, wait_out: Time::ZERO, drain: store, ..*run })
 }
 
 /// A' and W': the operands, padded to whole folds.
@@ -43,24 +61,32 @@ fn outputs(array: &ArrayShape, &Gemm { m, n, k }: &Gemm) -> u128 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::analytic::Bandwidth;
     use crate::config::Timing;
+
+    const ARRAY: ArrayShape =
+        ArrayShape { rows: 16, cols: 16, dataflow: Dataflow::Os, timing: Timing::FoldSerial, ports: None };
+    const BUFFERS: Buffers = Buffers { a_bytes: 1 << 18, w_bytes: 1 << 18, acc_bytes: 1 << 16 };
+
+    fn run(gemm: Gemm, buffers: &Buffers, bytes: u64, latency: u64) -> Run {
+        let dram = Dram { bandwidth: Some(Bandwidth::from_bytes_per_cycle(bytes).unwrap()), latency };
+        cold_start_run(&ARRAY, &gemm, buffers, dram).unwrap()
+    }
 
     #[test]
     fn one_element_loads_a_padded_column() {
-        let array = ArrayShape {
-            rows: 16,
-            cols: 16,
-            dataflow: Dataflow::Os,
-            timing: Timing::FoldSerial,
-            ports: None,
-        };
-        let buffers = Buffers { a_bytes: 1 << 18, w_bytes: 1 << 18, acc_bytes: 1 << 16 };
-        let cycles = |bytes| {
-            let bandwidth = Bandwidth::from_bytes_per_cycle(bytes).unwrap();
-            cold_start_cycles(&array, &Gemm::new(1, 1, 1), &buffers, bandwidth).unwrap()
-        };
+        let one = Gemm::new(1, 1, 1);
         // 31 cycles of the array, 16 bytes in, 1 byte out.
-        assert_eq!(cycles(1), Time::from_cycles(31 + 16 + 1 - 1).unwrap());
-        assert_eq!(cycles(16).parts(), (31 + 1 - 1) * 256 + 16);
+        assert_eq!(run(one, &BUFFERS, 1, 0).total, Time::from_cycles(31 + 16 + 1 - 1).unwrap());
+        assert_eq!(run(one, &BUFFERS, 16, 0).total.parts(), (31 + 1 - 1) * 256 + 16);
+    }
+
+    #[test]
+    fn operands_that_do_not_fit_are_loaded_fold_by_fold() {
+        let small = Buffers { a_bytes: 64, w_bytes: 64, acc_bytes: 1 << 16 };
+        let run = run(Gemm::new(32, 16, 10), &small, 1, 7);
+        // Two folds of 10 + 30 cycles; 320 + 160 bytes in, 512 out, seven cycles before each transfer.
+        assert_eq!(run.total, Time::from_cycles(80 + 480 + 14 + 512 + 14).unwrap());
+        assert_eq!((run.wait_in.floor(), run.drain.floor()), (494, 526));
     }
 }

@@ -24,9 +24,12 @@ impl Window {
 
     /// Outputs along this axis for `input` elements.
     pub fn output(&self, input: u64) -> Result<u64> {
-        for (value, what) in
-            [(self.kernel, "kernel extent"), (self.stride, "stride"), (self.dilation, "dilation"), (input, "input extent")]
-        {
+        for (value, what) in [
+            (self.kernel, "kernel extent"),
+            (self.stride, "stride"),
+            (self.dilation, "dilation"),
+            (input, "input extent"),
+        ] {
             in_range(value, DIM_MAX, what)?;
         }
         let [before, behind] = self.padding.map(u128::from);
@@ -77,8 +80,12 @@ impl ConvShape {
         let per_group = |channels: u64, what: &'static str| {
             in_range(self.groups, DIM_MAX, "number of groups")?;
             in_range(channels, DIM_MAX, what)?;
-            if channels % self.groups != 0 {
-                return Err(Error::Range { what: "number of groups (it must divide the channels)", value: self.groups, max: channels });
+            if !channels.is_multiple_of(self.groups) {
+                return Err(Error::Range {
+                    what: "number of groups (it must divide the channels)",
+                    value: self.groups,
+                    max: channels,
+                });
             }
             Ok(channels / self.groups)
         };

@@ -7,8 +7,8 @@
 use super::gemm_run::check_count;
 use super::shape::product;
 use super::{
-    ArrayShape, Buffers, DIM_MAX, Dram, Fold, Gemm, Result, Run, SramAccesses, Traffic, TwoBuffers,
-    compute_cycles, fold_cycles, gemm_run, in_range, narrow, sram_accesses,
+    ArrayShape, Buffers, DIM_MAX, Dram, Fold, Gemm, Result, Run, SramAccesses, Traffic, TwoBuffers, compute_cycles,
+    fold_cycles, gemm_run, in_range, narrow, sram_accesses,
 };
 use crate::config::{Dataflow, Depthwise as DepthwisePolicy};
 
@@ -182,13 +182,8 @@ mod tests {
     use super::*;
     use crate::config::Timing;
 
-    const WS: ArrayShape = ArrayShape {
-        rows: 32,
-        cols: 32,
-        dataflow: Dataflow::Ws,
-        timing: Timing::FoldSerial,
-        ports: None,
-    };
+    const WS: ArrayShape =
+        ArrayShape { rows: 32, cols: 32, dataflow: Dataflow::Ws, timing: Timing::FoldSerial, ports: None };
     const LAYER: Depthwise = Depthwise { gemm: Gemm::new(100, 1, 9), channels: 64 };
 
     #[test]

@@ -5,8 +5,7 @@
 
 use super::shape::product;
 use super::{
-    ArrayShape, Dram, Error, Fold, Folds, Gemm, MAX_FOLDS, Result, Run, Traffic, TwoBuffers, fold_cycles,
-    narrow,
+    ArrayShape, Dram, Error, Fold, Folds, Gemm, MAX_FOLDS, Result, Run, Traffic, TwoBuffers, fold_cycles, narrow,
 };
 use crate::config::{Dataflow, Sram};
 

@@ -9,7 +9,7 @@
 //! * [`Depthwise`]: the three ways to run a depthwise convolution, and the cheapest of them;
 //! * [`ConvShape`]: a convolution as a product of matrices;
 //! * [`gemm_run`], [`TwoBuffers`]: the two-buffer recurrence, its bounds and where the waiting went;
-//! * [`cold_start_cycles`]: the form without overlap.
+//! * [`cold_start_run`], [`serial_run`]: the forms without overlap.
 //!
 //! Invariants: a dimension is 1 to [`DIM_MAX`], so that a product of four of them fits a `u128`; a result that does not
 //! fit a `u64` is an [`Error`], never a wrapped number.
@@ -25,7 +25,7 @@ mod recurrence;
 mod shape;
 
 pub use access::{SramAccesses, sram_accesses, utilization};
-pub use cold_start::cold_start_cycles;
+pub use cold_start::{cold_start_run, serial_run};
 pub use conv::{ConvGemm, ConvShape, Window};
 pub use cycles::{PIPELINE_MIN_INTERVAL, compute_cycles, fold_cycles};
 pub use depthwise::{Depthwise, DepthwiseCost, DepthwiseMapping, depthwise_run, packed_channels};

@@ -35,7 +35,8 @@ impl Dram {
         Time::from_cycles(self.latency)?.plus(self.stream(bytes)?)
     }
 
-    fn stream(&self, bytes: u64) -> Result<Time> {
+    /// How long bytes take without the latency.
+    pub(super) fn stream(&self, bytes: u64) -> Result<Time> {
         self.bandwidth.map_or(Ok(Time::ZERO), |bandwidth| bandwidth.transfer(bytes))
     }
 }
@@ -210,7 +211,7 @@ pub struct Bounds {
 pub fn bounds(run: &Run, dram: Dram) -> Result<Bounds> {
     let compute = Time::from_cycles(run.compute)?;
     let bytes = sum(&[run.traffic.loads()?, run.traffic.stores()?])?;
-    // Rounding up would put the bound above what was rounded transfer by transfer only if it were rounded twice.
+    // Transfers that are rounded up one by one never take less than all of them rounded up together.
     let stream = dram.stream(bytes)?;
     let per_fold = Time::from_cycles(dram.latency)?.plus(Time::from_parts(1))?.times(2)?;
     let upper = compute.plus(stream)?.plus(per_fold.times(run.folds)?)?;

@@ -154,6 +154,12 @@ impl Folds {
         self.mapping
     }
 
+    /// Share of the array that the folds fill on average, 0 to 1.
+    pub fn efficiency(&self) -> f64 {
+        let filled = product(&[self.mapping.sr, self.mapping.sc]) as f64;
+        filled / (self.count() as f64 * product(&[self.array.0, self.array.1]) as f64)
+    }
+
     /// Rows in use by row fold `row`; `row` is less than [`Self::rows`].
     pub fn r(&self, row: u64) -> u64 {
         self.array.0.min(self.mapping.sr - row * self.array.0)
@@ -195,13 +201,8 @@ pub(super) fn product(factors: &[u64]) -> u128 {
 mod tests {
     use super::*;
 
-    const WS_8X4: ArrayShape = ArrayShape {
-        rows: 8,
-        cols: 4,
-        dataflow: Dataflow::Ws,
-        timing: Timing::FoldSerial,
-        ports: None,
-    };
+    const WS_8X4: ArrayShape =
+        ArrayShape { rows: 8, cols: 4, dataflow: Dataflow::Ws, timing: Timing::FoldSerial, ports: None };
 
     #[test]
     fn folds_cover_the_mapping_once() {
@@ -226,7 +227,9 @@ mod tests {
 
     #[test]
     fn zero_and_huge_sizes_are_errors() {
-        assert!(WS_8X4.folds(&Gemm::new(0, 1, 1)).unwrap_err().to_string().contains("M is 0; expected 1 to 4294967295"));
+        assert!(
+            WS_8X4.folds(&Gemm::new(0, 1, 1)).unwrap_err().to_string().contains("M is 0; expected 1 to 4294967295")
+        );
         assert!(WS_8X4.folds(&Gemm::new(1, 1 << 32, 1)).is_err());
         assert!(ArrayShape { rows: 0, ..WS_8X4 }.folds(&Gemm::new(1, 1, 1)).is_err());
         assert!(Gemm::new(DIM_MAX, DIM_MAX, DIM_MAX).macs().is_err());

@@ -13,9 +13,9 @@
 //!
 //! **Queues and tokens.** The queues form the chain LD - EX - VEC - ST. Each neighbouring pair has a forward counter
 //! ("ready") and a backward counter ("free"), both 0 at the start, capacity 15. An instruction starts when it is at the
-//! head of its queue and every pop finds a token (pop_prev: forward from the queue before, pop_next: backward from the
-//! queue behind); its pushes happen when it ends (push_next: forward, push_prev: backward) and wait while a counter is
-//! full. NOP carries tokens and does nothing else. Anything that is not a neighbour uses events: SIGNAL adds one to
+//! head of its queue, every pop finds a token (pop_prev: forward from the queue before, pop_next: backward from the queue
+//! behind) and every push finds room; its pushes (push_next: forward, push_prev: backward) are visible when it ends. NOP
+//! carries tokens and does nothing else. Anything that is not a neighbour uses events: SIGNAL adds one to
 //! counter e, WAIT takes one; one queue signals an event and one queue waits for it. Events 32.. are device fences:
 //! the host signals before the run, and sees after it, what the other side of the fence needs.
 //!

@@ -3,9 +3,10 @@
 use super::finish_f32::FinishF32;
 use super::shape::ConvShape;
 use super::window::{Axis, axes};
-use crate::error::Result;
+use crate::error::{Result, product};
 use crate::exec::Exec;
 use crate::shared_out::SharedOut;
+use crate::stored::{Stored, put_f32s};
 use crate::vectorize::Vectorize;
 
 /// Channels whose accumulators stay in registers together.
@@ -19,6 +20,14 @@ pub(crate) struct DepthwiseF32 {
 impl DepthwiseF32 {
     pub(crate) fn pack(taps: usize, channels: usize, weight: &dyn Fn(usize, usize) -> f32) -> Self {
         Self { weights: (0..taps).flat_map(|t| (0..channels).map(move |c| weight(t, c))).collect() }
+    }
+
+    pub(crate) fn save(&self, out: &mut Vec<u8>) {
+        put_f32s(out, &self.weights);
+    }
+
+    pub(crate) fn restore(taps: usize, channels: usize, from: &mut Stored<'_>) -> Result<Self> {
+        Ok(Self { weights: from.f32s(product("the packed weights", &[taps, channels])?)? })
     }
 
     pub(crate) fn bytes(&self) -> usize {

@@ -6,6 +6,7 @@ use crate::depthwise::{DepthwiseB, DepthwisePanel, DepthwiseWindow};
 use crate::error::Result;
 use crate::gemm::{COLS, GROUP, Group, NO_K, PackedB, Packing, Panel, pack};
 use crate::isa::Isa;
+use crate::stored::Stored;
 use crate::tile::{Rows, Tile};
 
 /// What a panel index stands for.
@@ -28,13 +29,13 @@ pub(crate) enum Filter {
 }
 
 impl Filter {
-    /// Packs for activations whose image rows are `line` bytes apart and pixels `pixel` bytes apart.
-    pub(crate) fn new(s: &ConvShape, w: &Weights<'_>, [line, pixel]: [usize; 2], packing: Packing) -> Result<Self> {
+    /// Packs for activations whose image rows and pixels are as many bytes apart as `strides` says.
+    pub(crate) fn new(s: &ConvShape, w: &Weights<'_>, strides: [usize; 2], packing: Packing) -> Result<Self> {
         if s.is_depthwise() {
-            return Self::depthwise(s, w, line, pixel);
+            return Self::depthwise(s, w, strides);
         }
         let (n_in, n_out) = (s.in_c / s.groups, s.out_c / s.groups);
-        let k_groups = k_groups(s, line, pixel);
+        let k_groups = k_groups(s, strides);
         let index = w.layout.index(s);
         let weight = |k, co| w.get(index.of(k, co), co);
         let group = |g: usize| pack(&k_groups, n_out, packing, &|k, c| weight(k, g * n_out + c));
@@ -42,11 +43,30 @@ impl Filter {
         Ok(Self::Dense { groups, n_per_group: n_out, in_per_group: n_in })
     }
 
-    fn depthwise(s: &ConvShape, w: &Weights<'_>, line: usize, pixel: usize) -> Result<Self> {
+    fn depthwise(s: &ConvShape, w: &Weights<'_>, strides: [usize; 2]) -> Result<Self> {
         let index = w.layout.index(s);
-        let window = DepthwiseWindow { kernel: s.kernel, row: s.dilation[0] * line, column: s.dilation[1] * pixel };
-        let packed = DepthwiseB::pack(window, s.in_c, &|t, c| w.get(index.of(t, c), c))?;
+        let packed = DepthwiseB::pack(window(s, strides), s.in_c, &|t, c| w.get(index.of(t, c), c))?;
         Ok(Self::Depthwise { packed, channels: s.in_c })
+    }
+
+    /// Appends the packed weights.
+    pub(crate) fn save(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::Dense { groups, .. } => groups.iter().for_each(|g| g.save(out)),
+            Self::Depthwise { packed, .. } => packed.save(out),
+        }
+    }
+
+    /// Reads weights back that were packed for the same shape and strides.
+    pub(crate) fn restore(s: &ConvShape, strides: [usize; 2], from: &mut Stored<'_>) -> Result<Self> {
+        if s.is_depthwise() {
+            let packed = DepthwiseB::restore(window(s, strides), s.in_c, from)?;
+            return Ok(Self::Depthwise { packed, channels: s.in_c });
+        }
+        let (n_per_group, max_offset) = (s.out_c / s.groups, max_offset(s, strides));
+        let group = |_| PackedB::restore(n_per_group, max_offset, from);
+        let groups = (0..s.groups).map(group).collect::<Result<_>>()?;
+        Ok(Self::Dense { groups, n_per_group, in_per_group: s.in_c / s.groups })
     }
 
     /// Panels of the whole filter.
@@ -69,17 +89,6 @@ impl Filter {
                 let channel = panel * COLS;
                 PanelPlace { channel, cols: (channels - channel).min(COLS), offset: channel }
             }
-        }
-    }
-
-    /// Bytes that must be readable from a pixel's activation row on.
-    pub(crate) fn reach(&self) -> usize {
-        match self {
-            Self::Dense { groups, in_per_group, .. } => {
-                let max = groups.iter().map(PackedB::max_offset).fold(0, usize::max);
-                max + GROUP + (groups.len() - 1) * in_per_group
-            }
-            Self::Depthwise { packed, channels } => packed.max_offset() + channels.next_multiple_of(COLS),
         }
     }
 
@@ -122,9 +131,27 @@ impl FilterPanel<'_> {
     }
 }
 
+/// Bytes that must be readable from a pixel's activation row on.
+pub(crate) fn reach(s: &ConvShape, strides: [usize; 2]) -> usize {
+    if s.is_depthwise() {
+        return window(s, strides).max_offset() + s.in_c.next_multiple_of(COLS);
+    }
+    max_offset(s, strides) + GROUP + (s.groups - 1) * (s.in_c / s.groups)
+}
+
+/// The window of a depthwise convolution.
+fn window(s: &ConvShape, [line, pixel]: [usize; 2]) -> DepthwiseWindow {
+    DepthwiseWindow { kernel: s.kernel, row: s.dilation[0] * line, column: s.dilation[1] * pixel }
+}
+
+/// Largest offset of a group.
+fn max_offset(s: &ConvShape, strides: [usize; 2]) -> usize {
+    k_groups(s, strides).iter().map(|g| g.offset).max().unwrap_or(0)
+}
+
 /// Groups of four neighbouring activation bytes that cover one filter. Without groups and dilation a kernel row is contiguous, so that
 /// few input channels still fill whole groups.
-fn k_groups(s: &ConvShape, line: usize, pixel: usize) -> Vec<Group> {
+fn k_groups(s: &ConvShape, [line, pixel]: [usize; 2]) -> Vec<Group> {
     let n_in = s.in_c / s.groups;
     let merged = s.groups == 1 && s.dilation[1] == 1 && pixel == s.in_c;
     let (n_runs, run) = if merged { (1, s.kernel[1] * n_in) } else { (s.kernel[1], n_in) };

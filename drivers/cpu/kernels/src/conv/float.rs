@@ -15,6 +15,7 @@ use crate::exec::Exec;
 use crate::float::{PackedF32, ROWS, RowsF32, Runs, TileF32};
 use crate::gemm::COLS;
 use crate::shared_out::SharedOut;
+use crate::stored::Stored;
 
 /// A convolution or matrix product in f32 whose bits do not depend on instruction set, threads or batch.
 pub struct ConvF32 {
@@ -56,6 +57,35 @@ impl ConvF32 {
         };
         let finish = FinishF32::new(bias, lo, hi);
         Ok(Self { shape, geometry, filter, finish })
+    }
+
+    /// The packed weights as bytes: the plan of equal shape comes back from them by [`ConvF32::from_packed`].
+    pub fn to_packed(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(self.packed_bytes());
+        match &self.filter {
+            Filter::Dense(groups) => groups.iter().for_each(|g| g.save(&mut out)),
+            Filter::Depthwise(filter) => filter.save(&mut out),
+        }
+        out
+    }
+
+    /// The plan of [`ConvF32::to_packed`] with this bias and these bounds; nothing is packed again.
+    ///
+    /// # Errors
+    /// When the bytes are not those of a plan of this shape, or the bias does not fit it.
+    pub fn from_packed(shape: ConvShape, packed: &[u8], bias: Option<&[f32]>, lo: f32, hi: f32) -> Result<Self> {
+        let geometry = shape.geometry()?;
+        bias.map_or(Ok(()), |b| check_len("the bias", b.len(), shape.out_c))?;
+        let mut packed = Stored::new(packed);
+        let filter = if shape.is_depthwise() {
+            Filter::Depthwise(DepthwiseF32::restore(geometry.k, shape.in_c, &mut packed)?)
+        } else {
+            let n_out = shape.out_c / shape.groups;
+            let group = |_| PackedF32::restore(geometry.k, n_out, &mut packed);
+            Filter::Dense((0..shape.groups).map(group).collect::<Result<_>>()?)
+        };
+        packed.end()?;
+        Ok(Self { shape, geometry, filter, finish: FinishF32::new(bias, lo, hi) })
     }
 
     /// The shape this plan was built for.

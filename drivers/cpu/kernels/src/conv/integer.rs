@@ -4,7 +4,7 @@
 //! value is exact whenever the true one fits. Padding is a frame of `zx` around a copy of the image; where no tap leaves the image
 //! nothing is copied.
 
-use super::filter::Filter;
+use super::filter::{Filter, reach};
 use super::pad::Frame;
 use super::pixels::{Pixels, block_pixels};
 use super::shape::{ConvShape, Geometry};
@@ -15,6 +15,7 @@ use crate::exec::Exec;
 use crate::finish::{Finish, Out, Place};
 use crate::gemm::{COLS, Packing};
 use crate::shared_out::SharedOut;
+use crate::stored::{Stored, put_i32s};
 use crate::tile::{ROWS, Rows, Tile};
 
 /// A convolution (2-D, 1-D, grouped, depthwise, pointwise) or matrix product over u8 activations, weights packed.
@@ -79,7 +80,32 @@ impl ConvU8 {
             folded.iter_mut().zip(bias).for_each(|(f, b)| *f = f.wrapping_add(*b));
         }
         let epilogue = Prepared::new(epilogue, &folded)?;
-        let (route, filter, scratch) = plan_route(&shape, &geometry, weights, packing)?;
+        let (route, strides, scratch) = plan_route(&shape, &geometry)?;
+        let filter = Filter::new(&shape, weights, strides, packing)?;
+        Ok(Self { shape, geometry, x_zero_point, filter, epilogue, route, scratch })
+    }
+
+    /// Everything that follows from weights, bias and zero points, as bytes: the plan of equal shape and epilogue comes back from
+    /// them by [`ConvU8::from_packed`], on every instruction set.
+    pub fn to_packed(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(self.filter.bytes() + self.shape.out_c * size_of::<i32>());
+        put_i32s(&mut out, &self.epilogue.bias[..self.shape.out_c]);
+        self.filter.save(&mut out);
+        out
+    }
+
+    /// The plan of [`ConvU8::to_packed`]; nothing is packed again.
+    ///
+    /// # Errors
+    /// As [`ConvU8::new`], and when the bytes are not those of a plan of this shape. Bytes that are changed in place may compute
+    /// other numbers, but never read outside their operands.
+    pub fn from_packed(shape: ConvShape, packed: &[u8], x_zero_point: u8, epilogue: Epilogue) -> Result<Self> {
+        let geometry = shape.geometry()?;
+        let mut packed = Stored::new(packed);
+        let epilogue = Prepared::new(epilogue, &packed.i32s(shape.out_c)?)?;
+        let (route, strides, scratch) = plan_route(&shape, &geometry)?;
+        let filter = Filter::restore(&shape, strides, &mut packed)?;
+        packed.end()?;
         Ok(Self { shape, geometry, x_zero_point, filter, epilogue, route, scratch })
     }
 
@@ -168,35 +194,44 @@ impl ConvU8 {
     }
 }
 
-/// Chooses the route, packs for its strides and sizes the scratch.
-fn plan_route(s: &ConvShape, g: &Geometry, w: &Weights<'_>, packing: Packing) -> Result<(Route, Filter, usize)> {
+/// Chooses the route, the bytes between activation rows and pixels that weights are packed for, and the size of the scratch.
+fn plan_route(s: &ConvShape, g: &Geometry) -> Result<(Route, [usize; 2], usize)> {
     let line = product("an image row", &[s.in_w, s.in_c])?;
+    check_extent(s)?;
     let whole_blocks = !s.is_depthwise() || s.in_c.is_multiple_of(COLS);
+    let in_place = [line, s.in_c];
     if s.is_pointwise() && whole_blocks {
-        let filter = Filter::new(s, w, [line, s.in_c], packing)?;
-        let tail = filter.reach().saturating_sub(s.in_c).div_ceil(s.in_c);
-        let scratch = tail * s.in_c + filter.reach();
-        return Ok((Route::Matrix { tail }, filter, scratch));
+        let reach = reach(s, in_place);
+        let tail = reach.saturating_sub(s.in_c).div_ceil(s.in_c);
+        return Ok((Route::Matrix { tail }, in_place, tail * s.in_c + reach));
     }
     let extent = |out: usize, axis: usize| (out - 1) * s.stride[axis] + (s.kernel[axis] - 1) * s.dilation[axis] + 1;
     let (h, wide) = (extent(g.out_h, 0), extent(g.out_w, 1));
     let inside = s.pads[0] == 0 && s.pads[1] == 0 && h <= s.in_h && wide <= s.in_w;
-    if inside && whole_blocks {
-        let filter = Filter::new(s, w, [line, s.in_c], packing)?;
-        if last_pixel(s, g, line, s.in_c) + filter.reach() <= g.image {
-            return Ok((Route::Image, filter, 0));
-        }
+    if inside && whole_blocks && last_pixel(s, g, in_place) + reach(s, in_place) <= g.image {
+        return Ok((Route::Image, in_place, 0));
     }
     let c = if whole_blocks { s.in_c } else { s.in_c.next_multiple_of(COLS) };
     let frame = Frame { in_h: s.in_h, in_w: s.in_w, in_c: s.in_c, top: s.pads[0], left: s.pads[1], h, w: wide, c };
     let len = frame.len()?;
-    let filter = Filter::new(s, w, [wide * c, c], packing)?;
-    let scratch = len.max(last_pixel(s, g, wide * c, c) + filter.reach());
-    Ok((Route::Framed(frame), filter, scratch))
+    let framed = [wide * c, c];
+    let scratch = len.max(last_pixel(s, g, framed) + reach(s, framed));
+    Ok((Route::Framed(frame), framed, scratch))
+}
+
+/// Every offset below lies in the padded image or a little behind it; none overflows if four times its size fits.
+fn check_extent(s: &ConvShape) -> Result<()> {
+    let what = "the padded image";
+    let [top, left, bottom, right] = s.pads;
+    let padded = |axis: usize, before: usize, after: usize| axis.checked_add(before).and_then(|n| n.checked_add(after));
+    let extents =
+        padded(s.in_h, top, bottom).zip(padded(s.in_w, left, right)).zip(s.in_c.checked_next_multiple_of(COLS));
+    let ((h, w), c) = extents.ok_or(KernelError::Overflow { what })?;
+    product(what, &[h, w, c, 4]).map(|_| ())
 }
 
 /// Byte at which the last output pixel's activations begin.
-fn last_pixel(s: &ConvShape, g: &Geometry, line: usize, pixel: usize) -> usize {
+fn last_pixel(s: &ConvShape, g: &Geometry, [line, pixel]: [usize; 2]) -> usize {
     (g.out_h - 1) * s.stride[0] * line + (g.out_w - 1) * s.stride[1] * pixel
 }
 

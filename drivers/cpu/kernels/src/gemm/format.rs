@@ -110,11 +110,6 @@ pub(super) struct PanelIndex {
 }
 
 impl PackedB {
-    /// Largest byte offset that any group reads from.
-    pub(crate) fn max_offset(&self) -> usize {
-        self.max_offset
-    }
-
     /// Bytes of packed weights.
     pub(crate) fn bytes(&self) -> usize {
         self.blocks.len() * size_of::<Block>() + self.offsets.len() * size_of::<u32>()

@@ -15,6 +15,7 @@
 mod format;
 mod pack;
 mod pairing;
+mod stored;
 
 pub(crate) use format::{Block, COLS, FORMS, Form, GROUP, PackedB, Panel, control, pairing_bytes};
 pub use pack::Packing;

@@ -28,3 +28,15 @@ impl RootModule for RootRef {
     // The version of the contract, not of a driver: drivers differ freely in theirs.
     const VERSION_STRINGS: VersionStrings = VersionStrings::new("1.0.0");
 }
+
+/// What `export_driver!` writes the header symbol with.
+#[doc(hidden)]
+pub mod export {
+    pub use abi_stable::library::{__call_root_module_loader, CheckTypeLayout, LibHeader, RootModuleResult};
+
+    /// The root module of a driver; leaked, like everything that a library exports.
+    pub fn root(entry: crate::EntryFn) -> super::RootRef {
+        use abi_stable::prefix_type::PrefixTypeTrait;
+        super::Root { abi_minor: crate::note::MINOR, entry }.leak_into_prefix()
+    }
+}

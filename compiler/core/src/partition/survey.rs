@@ -1,0 +1,217 @@
+//! What every device says about every node: verdict, reason of a refusal, twins that it would take, cost.
+//!
+//! The survey does not know the rules; the same survey serves the plan and its alternatives. A device that later
+//! refuses a node as a part of a partition is struck off here ([`Survey::strike`]), so the next solution avoids it.
+
+use super::Target;
+use super::costs::{Estimates, Links};
+use super::twin::{Form, shiftable, shifted, solo, twin};
+use ottava_graph::{Diagnostic, Graph, to_program};
+use ottava_hal::{Error, Node, Program, Value, ValueId, Verdict};
+use ottava_ops::OTTAVA;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What one device says about one node.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Answer {
+    /// Forms that it runs bit-exactly, with the time of one run in nanoseconds.
+    pub forms: Vec<(Form, u64)>,
+    /// Why it does not run the graph's own form: code and words.
+    pub refusal: Option<(String, String)>,
+}
+
+impl Answer {
+    /// The refusal in one phrase.
+    pub fn why(&self) -> String {
+        let code = |(code, text): &(String, String)| format!("{code}: {text}");
+        self.refusal.as_ref().map_or_else(|| "no reason given".into(), code)
+    }
+}
+
+/// The answers of all devices.
+pub(super) struct Survey<'a> {
+    /// The devices.
+    pub targets: &'a [Target<'a>],
+    /// The ways between them.
+    pub links: Links,
+    /// By node, then by target.
+    pub answers: Vec<Vec<Answer>>,
+    graph: &'a Graph,
+    estimates: Estimates,
+    /// Cost of a sign bridge by value, direction (true: away from the graph's own storage) and target; `None` where
+    /// the target refuses it.
+    bridges: BTreeMap<(ValueId, bool, usize), Option<u64>>,
+    struck_bridges: BTreeSet<(ValueId, bool, usize)>,
+}
+
+impl<'a> Survey<'a> {
+    /// Asks all devices.
+    pub fn new(graph: &'a Graph, targets: &'a [Target<'a>]) -> Self {
+        let mut survey = Self {
+            targets,
+            links: Links::of(targets),
+            answers: vec![Vec::with_capacity(targets.len()); graph.nodes.len()],
+            graph,
+            estimates: Estimates::default(),
+            bridges: BTreeMap::new(),
+            struck_bridges: BTreeSet::new(),
+        };
+        let program = to_program(graph);
+        for target in 0..targets.len() {
+            survey.ask(target, &program);
+        }
+        if survey.answers.iter().flatten().any(|a| a.forms.iter().any(|(f, _)| *f != Form::Native)) {
+            survey.ask_converters();
+        }
+        survey
+    }
+
+    /// Verdicts on the whole graph, then on the twins of what was refused.
+    fn ask(&mut self, target: usize, program: &Program) {
+        let verdicts = assess(&self.targets[target], program);
+        for (i, verdict) in verdicts.into_iter().enumerate() {
+            let refusal = refusal_of(&verdict);
+            let mut answer = Answer { forms: Vec::new(), refusal: refusal.map(|(c, t)| (c.to_string(), t)) };
+            match refusal_code(&verdict) {
+                None => {
+                    let alone = solo(self.graph, &self.graph.nodes[i], &BTreeMap::new());
+                    answer.forms.push((Form::Native, self.estimates.ns(self.targets, target, &alone)));
+                }
+                Some("OP_UNKNOWN" | "OP_VERSION" | "INEXACT") => {}
+                Some(_) => answer.forms = self.twins(target, i),
+            }
+            self.answers[i].push(answer);
+        }
+    }
+
+    /// Twins of a node that a device runs bit-exactly.
+    fn twins(&mut self, target: usize, index: usize) -> Vec<(Form, u64)> {
+        let mut found = Vec::new();
+        for form in Form::TWINS {
+            // A twin that cannot be built is one that is not offered.
+            let Ok(Some(twin)) = twin(self.graph, index, form) else { continue };
+            let alone = solo(self.graph, &twin.node, &twin.values);
+            let exact = matches!(assess(&self.targets[target], &alone)[..], [Verdict::Supported { exact: true }]);
+            if exact {
+                found.push((form, self.estimates.ns(self.targets, target, &alone)));
+            }
+        }
+        found
+    }
+
+    /// Quantize, Dequantize and Requantize can take the border of a region of twins into themselves.
+    fn ask_converters(&mut self) {
+        let converts = |n: &Node| n.domain == OTTAVA && n.op != "Lut";
+        let converters: Vec<usize> =
+            self.graph.nodes.iter().enumerate().filter(|(_, n)| converts(n)).map(|(i, _)| i).collect();
+        for i in converters {
+            for target in 0..self.targets.len() {
+                if self.answers[i][target].forms.iter().any(|(f, _)| *f == Form::Native) {
+                    let twins = self.twins(target, i);
+                    self.answers[i][target].forms.extend(twins);
+                }
+            }
+        }
+    }
+
+    /// Cost of turning the sign of a value on a target; `None` if the target refuses.
+    pub fn bridge(&mut self, id: ValueId, away: bool, target: usize) -> Option<u64> {
+        let key = (id, away, target);
+        if self.struck_bridges.contains(&key) {
+            return None;
+        }
+        if let Some(known) = self.bridges.get(&key) {
+            return *known;
+        }
+        let program = sign_bridge(self.graph, id, away);
+        let exact = matches!(assess(&self.targets[target], &program)[..], [Verdict::Supported { exact: true }]);
+        let ns = exact.then(|| self.estimates.ns(self.targets, target, &program));
+        self.bridges.insert(key, ns);
+        ns
+    }
+
+    /// What a device says about a sign bridge, as an answer.
+    pub fn bridge_answer(&mut self, id: ValueId, away: bool, target: usize) -> Answer {
+        if let Some(ns) = self.bridge(id, away, target) {
+            return Answer { forms: vec![(Form::Native, ns)], refusal: None };
+        }
+        let verdict = assess(&self.targets[target], &sign_bridge(self.graph, id, away)).remove(0);
+        let struck = || ("OTHER", "refused it as a part of a partition".to_string());
+        let (code, text) = refusal_of(&verdict).unwrap_or_else(struck);
+        Answer { forms: Vec::new(), refusal: Some((code.into(), text)) }
+    }
+
+    /// Time of a whole partition.
+    pub fn whole_ns(&mut self, target: usize, program: &Program) -> u64 {
+        self.estimates.ns(self.targets, target, program)
+    }
+
+    /// Takes back what a device has said about a form of a node.
+    pub fn strike(&mut self, index: usize, target: usize, form: Form, verdict: &Verdict) {
+        let (code, text) = refusal_of(verdict).unwrap_or(("OTHER", String::new()));
+        let answer = &mut self.answers[index][target];
+        answer.forms.retain(|(f, _)| *f != form);
+        answer.refusal = Some((code.into(), format!("accepted it alone, refused it as a part of a partition: {text}")));
+    }
+
+    /// Takes back what a device has said about a sign bridge.
+    pub fn strike_bridge(&mut self, id: ValueId, away: bool, target: usize) {
+        self.struck_bridges.insert((id, away, target));
+    }
+
+    /// Findings about devices that cannot estimate.
+    pub fn estimate_notes(&self) -> Vec<Diagnostic> {
+        self.estimates.notes(self.targets)
+    }
+}
+
+/// One verdict per node, whatever the driver returns.
+pub(super) fn assess(target: &Target, program: &Program) -> Vec<Verdict> {
+    let other = |what: String| Verdict::rejected(ottava_hal::Reason::Other, what);
+    let silent = || other("gave no verdict".into());
+    match target.device.assess(program) {
+        Ok(mut verdicts) => {
+            verdicts.resize_with(program.nodes.len(), silent);
+            verdicts
+        }
+        Err(Error::Unsupported { reason, what }) => {
+            vec![Verdict::rejected(reason, what); program.nodes.len()]
+        }
+        Err(e) => vec![other(format!("its assessment failed: {e}")); program.nodes.len()],
+    }
+}
+
+fn refusal_code(verdict: &Verdict) -> Option<&'static str> {
+    refusal_of(verdict).map(|(code, _)| code)
+}
+
+/// Code and words of a verdict that is no exact support.
+fn refusal_of(verdict: &Verdict) -> Option<(&'static str, String)> {
+    match verdict {
+        Verdict::Supported { exact: true } => None,
+        Verdict::Supported { exact: false } => {
+            Some(("INEXACT", "runs it, but not bit-equal to the reference".into()))
+        }
+        Verdict::Rejected { reason, detail } => Some((reason.code(), detail.clone())),
+    }
+}
+
+/// The node that turns the sign of a value; `away` from the graph's own storage, or back to it.
+pub(super) fn sign_node(name: String, from: ValueId, to: ValueId) -> Node {
+    let mut node = Node::new(name, "Requantize", 1);
+    node.domain = OTTAVA.into();
+    node.inputs = vec![Some(from)];
+    node.outputs = vec![to];
+    node
+}
+
+fn sign_bridge(graph: &Graph, id: ValueId, away: bool) -> Program {
+    let value = graph.value(id);
+    debug_assert!(shiftable(&value.ty), "only 8-bit activations have bridges");
+    let home = Value { name: value.name.clone(), ty: value.ty.clone(), constant: None };
+    let other = Value { name: format!("{}_{}", value.name, shifted(&value.ty).dtype), ty: shifted(&value.ty), constant: None };
+    let node = sign_node(format!("{}_bridge", value.name), ValueId(0), ValueId(1));
+    let values = if away { vec![home, other] } else { vec![other, home] };
+    let (inputs, outputs) = (vec![ValueId(0)], vec![ValueId(1)]);
+    Program { name: node.name.clone(), values, nodes: vec![node], inputs, outputs }
+}

@@ -1,0 +1,108 @@
+//! The operator table: one line per operator. What the device can run and how it runs it both follow from it, and both
+//! follow from the chip's configuration.
+
+use crate::lower::{Builder, Chip};
+use crate::ops::{average_pool, binary, concat, conv, lut, matrix, max_pool, mean, rescale, transpose, views};
+use crate::rows;
+use ottava_hal::capability::Operand;
+use ottava_hal::{Capability, Error, Node, OpRow, Program, Reason, Result, Verdict};
+use ottava_npu::isa::Opcode;
+
+/// How one operator is described and lowered.
+struct Entry {
+    domain: &'static str,
+    op: &'static str,
+    inputs: fn(&Chip) -> Vec<Operand>,
+    lower: fn(&mut Builder<'_>, &Node) -> Result<()>,
+    /// Has a form with the zero point added before rounding.
+    before_round: bool,
+}
+
+const fn onnx(
+    op: &'static str,
+    inputs: fn(&Chip) -> Vec<Operand>,
+    lower: fn(&mut Builder<'_>, &Node) -> Result<()>,
+) -> Entry {
+    Entry { domain: "", op, inputs, lower, before_round: false }
+}
+
+/// Every operator of the device.
+static TABLE: &[Entry] = &[
+    onnx("Conv", conv::inputs, conv::lower),
+    onnx("Gemm", matrix::inputs, matrix::gemm),
+    onnx("MatMul", matrix::inputs, matrix::matmul),
+    Entry { before_round: true, ..onnx("Add", binary::inputs, |b, n| binary::lower(b, n, Opcode::Add)) },
+    onnx("Sub", binary::inputs, |b, n| binary::lower(b, n, Opcode::Sub)),
+    Entry { before_round: true, ..onnx("Mul", binary::inputs, |b, n| binary::lower(b, n, Opcode::Mul)) },
+    onnx("MaxPool", max_pool::inputs, max_pool::lower),
+    onnx("AveragePool", average_pool::inputs, average_pool::lower),
+    onnx("GlobalAveragePool", mean::inputs, mean::global),
+    onnx("ReduceMean", mean::inputs, mean::reduce),
+    onnx("Concat", concat::inputs, concat::lower),
+    onnx("Relu", rescale::inputs, rescale::relu),
+    onnx("Clip", rescale::inputs, rescale::clip),
+    onnx("Identity", views::inputs, views::identity),
+    onnx("Reshape", views::inputs, views::lower),
+    onnx("Flatten", views::inputs, views::lower),
+    onnx("Squeeze", views::inputs, views::lower),
+    onnx("Unsqueeze", views::inputs, views::lower),
+    onnx("Transpose", transpose::inputs, transpose::lower),
+    Entry { domain: "ottava", ..onnx("Requantize", rescale::inputs, rescale::requantize) },
+    Entry { domain: "ottava", ..onnx("Lut", lut::inputs, lut::lower) },
+];
+
+impl Entry {
+    fn rows(&self, chip: &Chip) -> Vec<OpRow> {
+        let mut rows = rows::row(chip, self.op, (self.inputs)(chip));
+        for row in &mut rows {
+            row.domain = self.domain.into();
+            row.fused.zp_before_round = self.before_round;
+        }
+        rows
+    }
+}
+
+/// What a chip can run, as far as rows can say it; [`assess`] adds what only lowering knows.
+pub(crate) fn capability(chip: &Chip) -> Capability {
+    Capability { rows: TABLE.iter().flat_map(|e| e.rows(chip)).collect(), dynamic_shapes: false }
+}
+
+/// Adds the steps of a node that the rows accept.
+pub(crate) fn lower(builder: &mut Builder<'_>, node: &Node) -> Result<()> {
+    let entry = TABLE.iter().find(|e| e.op == node.op && e.domain == node.domain);
+    let unknown = || Error::unsupported(Reason::OpUnknown, format!("no kernel for {}", node.full_op()));
+    (entry.ok_or_else(unknown)?.lower)(builder, node)
+}
+
+/// The verdict on one node: the rows', then that of lowering it by itself.
+pub(crate) fn assess(capability: &Capability, chip: &Chip, program: &Program, index: usize) -> Verdict {
+    let node = &program.nodes[index];
+    let verdict = capability.assess_node(program, node);
+    if !verdict.is_supported() {
+        return verdict;
+    }
+    let tried = Builder::trial(program, chip, index).and_then(|mut builder| lower(&mut builder, node));
+    match tried {
+        Ok(()) => verdict,
+        Err(Error::Unsupported { reason, what }) => Verdict::rejected(reason, what),
+        Err(other) => Verdict::rejected(Reason::Other, other.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ottava_npu::NpuConfig;
+
+    #[test]
+    fn an_operator_is_listed_once_and_rows_follow_the_chip() {
+        for (i, a) in TABLE.iter().enumerate() {
+            assert!(TABLE[i + 1..].iter().all(|b| (b.op, b.domain) != (a.op, a.domain)), "{} twice", a.op);
+        }
+        let rows = |text: &str| capability(&Chip::new(&NpuConfig::parse(text).unwrap())).rows;
+        assert_eq!(rows("Npu()").len(), TABLE.len());
+        let gemmini = rows("Npu(dtypes: [S8], requant: [Fp32Rne])");
+        assert!(gemmini.iter().all(|r| r.outputs[0].dtypes == [ottava_hal::DataType::S8]));
+        assert!(rows("Npu(dtypes: [Bf16])").is_empty());
+    }
+}

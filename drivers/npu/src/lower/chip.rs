@@ -1,0 +1,62 @@
+//! What lowering asks of a chip's configuration.
+
+use ottava_hal::{DataType, RequantMode};
+use ottava_npu::NpuConfig;
+use ottava_npu::analytic::ArrayShape;
+use ottava_npu::config::{Depthwise, NpuType};
+
+/// The sizes and abilities of one chip.
+#[derive(Debug, Clone)]
+pub(crate) struct Chip {
+    /// Bytes of the activations' scratchpad.
+    pub a: usize,
+    /// Bytes of the weights' scratchpad.
+    pub w: usize,
+    /// Accumulators.
+    pub acc: usize,
+    /// The array.
+    pub array: ArrayShape,
+    /// Bytes per cycle from memory.
+    pub bandwidth: f64,
+    /// Cycles before the first byte.
+    pub latency: f64,
+    /// Depthwise convolutions run on the vector unit.
+    pub depthwise_on_vector: bool,
+    types: Vec<NpuType>,
+    modes: Vec<RequantMode>,
+}
+
+impl Chip {
+    /// The chip of a checked configuration.
+    pub(crate) fn new(config: &NpuConfig) -> Self {
+        Self {
+            a: config.sram.a.bytes as usize,
+            w: config.sram.w.bytes as usize,
+            acc: config.acc_elements() as usize,
+            array: ArrayShape::from(&config.array),
+            bandwidth: config.dram.bytes_per_cycle(),
+            latency: config.dram.latency() as f64,
+            depthwise_on_vector: config.array.depthwise == Depthwise::Vector,
+            types: config.dtypes.clone(),
+            modes: config.requant.iter().map(|r| r.mode()).collect(),
+        }
+    }
+
+    /// The 8-bit types of activations.
+    pub(crate) fn bytes(&self) -> Vec<DataType> {
+        let pairs = [(NpuType::S8, DataType::S8), (NpuType::U8, DataType::U8)];
+        pairs.into_iter().filter(|(npu, _)| self.types.contains(npu)).map(|(_, ty)| ty).collect()
+    }
+
+    /// The types of weights.
+    pub(crate) fn weights(&self) -> Vec<DataType> {
+        let mut types = self.bytes();
+        types.extend(self.types.contains(&NpuType::S4).then_some(DataType::S4));
+        types
+    }
+
+    /// The rounding modes of the requantizer.
+    pub(crate) fn modes(&self) -> &[RequantMode] {
+        &self.modes
+    }
+}

@@ -1,0 +1,123 @@
+//! Depthwise convolutions: each output channel sees one input channel.
+
+use super::image::{Geometry, Size, Tile};
+use super::table::ENTRY;
+use super::{At, Chip, Epilogue, Loc, Params, Tiles, no_memory};
+use crate::emit::{Group, Op, Pipeline, Rows};
+use ottava_hal::Result;
+use ottava_npu::isa::{Dtype, Local, Opcode, Reg};
+
+/// Slots of requantization tables: the stores read them.
+const TABLE_SLOTS: usize = 4;
+
+/// A depthwise convolution.
+pub(crate) struct Depthwise {
+    pub geometry: Geometry,
+    pub x: Loc,
+    pub x_params: Params,
+    /// `[kh * kw][output channels]`.
+    pub weights: Loc,
+    pub w_dtype: Dtype,
+    pub w_zp: i32,
+    pub table: Loc,
+    pub to: Loc,
+    pub epilogue: Epilogue,
+    on_vector: bool,
+    size: Size,
+}
+
+/// The constants of a depthwise convolution.
+pub(crate) struct Constants {
+    pub weights: Loc,
+    pub w_dtype: Dtype,
+    pub w_zp: i32,
+    pub table: Loc,
+}
+
+impl Depthwise {
+    /// Chooses tiles, or refuses.
+    pub(crate) fn new(
+        chip: &Chip,
+        geometry: Geometry,
+        (x, x_params): (Loc, Params),
+        constants: Constants,
+        (to, epilogue): (Loc, Epilogue),
+    ) -> Result<Self> {
+        let taps = geometry.h.kernel * geometry.w.kernel;
+        let weights = |s: Size| (2 * taps + TABLE_SLOTS * ENTRY) * s.channels * geometry.multiplier;
+        let fits = |s: Size| {
+            2 * geometry.input_bytes(s) <= chip.a
+                && 2 * geometry.output_elements(s) <= chip.acc
+                && weights(s) <= chip.w
+        };
+        let least = Size { rows: 1, columns: 1, channels: 1 };
+        let size = geometry.choose(fits).ok_or_else(|| match weights(least) > chip.w {
+            true => no_memory("the weights' scratchpad", weights(least), chip.w),
+            false => no_memory("the activations' scratchpad", 2 * geometry.input_bytes(least), chip.a),
+        })?;
+        let Constants { weights, w_dtype, w_zp, table } = constants;
+        let on_vector = chip.depthwise_on_vector;
+        Ok(Self { geometry, x, x_params, weights, w_dtype, w_zp, table, to, epilogue, on_vector, size })
+    }
+
+    fn taps(&self) -> usize {
+        self.geometry.h.kernel * self.geometry.w.kernel
+    }
+
+    fn group(&self, tile: &Tile, group: usize, blocks: usize, at: At<'_>) -> Group {
+        let g = &self.geometry;
+        let wide = self.size.channels * g.multiplier;
+        let image = Local::a((group % 2 * g.input_bytes(self.size)) as u32);
+        let weights = Local::w((blocks % 2 * self.taps() * wide) as u32);
+        let table = Local::w((2 * self.taps() * wide + blocks % TABLE_SLOTS * ENTRY * wide) as u32);
+        let acc = Local::acc((group % 2 * g.output_elements(self.size)) as u32);
+        let mut out = Group { loads: g.loads(self.x, tile, image, at), ..Group::default() };
+        if tile.first {
+            out.loads.extend(self.constants(tile, weights, table, at));
+        }
+        let work = self.work(tile, [image, weights, acc]);
+        if self.on_vector { out.vector.push(work) } else { out.array.push(work) }
+        out.stores = g.stores(self.to, tile, false, |inside, place, rows| {
+            let from = Local { offset: acc.offset + inside as u32, ..acc };
+            self.epilogue.registers(Op::store_requantized(from, at(place), rows), table, true)
+        });
+        out
+    }
+
+    fn constants(&self, tile: &Tile, weights: Local, table: Local, at: At<'_>) -> [Op; 2] {
+        let (m, c) = (self.geometry.multiplier, &tile.channels);
+        let (first, n) = (c.start * m, c.len() * m);
+        let rows = Rows { rows: self.taps(), bytes: n, pitch: self.geometry.channels * m };
+        let entries = at(self.table.plus(first * ENTRY));
+        [Op::load(at(self.weights.plus(first)), weights, rows), Op::load(entries, table, Rows::dense(n * ENTRY))]
+    }
+
+    fn work(&self, tile: &Tile, [image, weights, acc]: [Local; 3]) -> Op {
+        let g = &self.geometry;
+        let op = Op::new(Opcode::Dwconv, image.bits(), weights.bits(), acc.bits());
+        let op = g.h.part_registers(op, [Reg::Ih, Reg::Kh, Reg::Sh, Reg::Dh, Reg::Oh], Reg::Pt, &tile.h);
+        g.w.part_registers(op, [Reg::Iw, Reg::Kw, Reg::Sw, Reg::Dw, Reg::Ow], Reg::Pl, &tile.w)
+            .set(Reg::Groups, tile.channels.len())
+            .set(Reg::N, tile.channels.len() * g.multiplier)
+            .dtype(Reg::DtypeA, self.x_params.dtype)
+            .int(Reg::Za, self.x_params.zp)
+            .dtype(Reg::DtypeW, self.w_dtype)
+            .int(Reg::Zw, self.w_zp)
+    }
+}
+
+impl Tiles for Depthwise {
+    fn kernel(&self) -> String {
+        let Size { rows, columns, channels } = self.size;
+        format!("dwconv {rows}x{columns}x{channels}")
+    }
+
+    fn emit(&self, pipe: &mut Pipeline<'_>, at: At<'_>) -> Result<()> {
+        let mut blocks = 0;
+        for tile in self.geometry.tiles(self.size) {
+            blocks += usize::from(tile.first);
+            pipe.group(self.group(&tile, pipe.groups(), blocks, at))?;
+        }
+        Ok(())
+    }
+}

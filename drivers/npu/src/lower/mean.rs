@@ -1,0 +1,76 @@
+//! Means over all pixels of an image: sums on the vector unit, requantized once per channel.
+
+use super::table::ENTRY;
+use super::{At, Chip, Epilogue, Loc, Params, Tiles, fits_u32, no_memory};
+use crate::emit::{Group, Op, Pipeline, Rows};
+use ottava_hal::Result;
+use ottava_npu::isa::{Local, Opcode, Reg};
+
+/// A mean of each channel of `[batch][pixels][channels]`.
+pub(crate) struct Mean {
+    pub x: Loc,
+    pub x_params: Params,
+    pub to: Loc,
+    pub epilogue: Epilogue,
+    /// One entry for all channels.
+    pub table: Loc,
+    pub batch: usize,
+    pub pixels: usize,
+    pub channels: usize,
+    /// Pixels and channels of a tile; chosen by [`Mean::plan`].
+    pub tile: (usize, usize),
+}
+
+impl Mean {
+    /// Chooses tiles, or refuses.
+    pub(crate) fn plan(mut self, chip: &Chip) -> Result<Self> {
+        fits_u32(&[self.batch, self.pixels, self.channels])?;
+        if chip.w < ENTRY {
+            return Err(no_memory("the weights' scratchpad", ENTRY, chip.w));
+        }
+        let channels = self.channels.min(chip.acc / 2).min(chip.a / 2);
+        if channels == 0 {
+            return Err(no_memory("accumulators", 8, chip.acc * 4));
+        }
+        self.tile = ((chip.a / (2 * channels)).min(self.pixels), channels);
+        Ok(self)
+    }
+}
+
+impl Tiles for Mean {
+    fn kernel(&self) -> String {
+        format!("sum {}x{}", self.tile.0, self.tile.1)
+    }
+
+    fn emit(&self, pipe: &mut Pipeline<'_>, at: At<'_>) -> Result<()> {
+        let (pt, ct) = self.tile;
+        let table = Local::w(0);
+        for image in 0..self.batch {
+            for c in (0..self.channels).step_by(ct) {
+                let channels = ct.min(self.channels - c);
+                let acc = Local::acc((pipe.outputs() % 2 * ct) as u32);
+                for p in (0..self.pixels).step_by(pt) {
+                    let pixels = pt.min(self.pixels - p);
+                    let bytes = Local::a((pipe.groups() % 2 * pt * ct) as u32);
+                    let mut group = Group::default();
+                    if pipe.groups() == 0 {
+                        group.loads.push(Op::load(at(self.table), table, Rows::dense(ENTRY)));
+                    }
+                    let from = self.x.plus((image * self.pixels + p) * self.channels + c);
+                    let rows = Rows { rows: pixels, bytes: channels, pitch: self.channels };
+                    group.loads.push(Op::load(at(from), bytes, rows));
+                    let sum = Op::new(Opcode::Redsum, bytes.bits(), acc.bits(), 0).size(pixels, channels);
+                    let sum = sum.dtype(Reg::DtypeA, self.x_params.dtype).int(Reg::Za, self.x_params.zp);
+                    group.vector.push(sum.accumulate(p > 0));
+                    if p + pixels == self.pixels {
+                        let to = at(self.to.plus(image * self.channels + c));
+                        let store = Op::store_requantized(acc, to, Rows::dense(channels));
+                        group.stores.push(self.epilogue.registers(store, table, false));
+                    }
+                    pipe.group(group)?;
+                }
+            }
+        }
+        Ok(())
+    }
+}

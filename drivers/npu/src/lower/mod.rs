@@ -1,0 +1,72 @@
+//! From typed nodes to steps: places and forms of values, and the tiles of each kind of step.
+//!
+//! A [`Builder`] keeps where every value lies outside the chip and in which form (channels last for images), turns nodes
+//! into [`Step`]s and packs constants. A step knows its tiles before a single address is fixed: whether a node fits the
+//! scratchpads is decided when it is lowered, so an assessment and a compilation cannot disagree.
+
+mod binary;
+mod builder;
+mod chip;
+mod depthwise;
+mod image;
+mod mean;
+mod params;
+mod pieces;
+mod pool;
+mod product;
+mod slices;
+mod table;
+mod transpose;
+mod window;
+
+pub(crate) use binary::{Binary, Second};
+pub(crate) use builder::{Builder, Lowered};
+pub(crate) use chip::Chip;
+pub(crate) use depthwise::{Constants, Depthwise};
+pub(crate) use image::Geometry;
+pub(crate) use mean::Mean;
+pub(crate) use params::{Params, fits_u32, no_memory, params};
+pub(crate) use pieces::{Convert, Piece, Pieces};
+pub(crate) use pool::{Kind, Pool};
+pub(crate) use product::{Product, Source};
+pub(crate) use table::{Epilogue, Table, clamp_of};
+pub(crate) use transpose::Transpose;
+pub(crate) use window::{Axis, window};
+
+use crate::emit::{Pipeline, Place};
+use ottava_hal::Result;
+
+/// The order of a value's elements outside the chip.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// The logical order.
+    Plain,
+    /// Batch, spatial axes, channels.
+    Last,
+}
+
+/// A byte of a buffer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Loc {
+    pub buffer: usize,
+    pub offset: usize,
+}
+
+impl Loc {
+    /// The byte `bytes` further on.
+    pub(crate) fn plus(self, bytes: usize) -> Self {
+        Self { offset: self.offset + bytes, ..self }
+    }
+}
+
+/// Where buffers lie.
+pub(crate) type At<'a> = &'a dyn Fn(Loc) -> Place;
+
+/// The tiles of a step.
+pub(crate) trait Tiles {
+    /// What runs, in words, for the profile.
+    fn kernel(&self) -> String;
+
+    /// Writes the groups of every tile.
+    fn emit(&self, pipe: &mut Pipeline<'_>, at: At<'_>) -> Result<()>;
+}

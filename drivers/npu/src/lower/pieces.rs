@@ -1,0 +1,150 @@
+//! Bytes that move, on their way converted one by one or not: copies, concatenation, requantization, tables.
+
+use super::{At, Chip, Loc, Params, Tiles, fits_u32, no_memory};
+use crate::emit::{Group, Op, Pipeline, Rows};
+use ottava_hal::Result;
+use ottava_npu::isa::{Local, Opcode, Reg};
+
+/// What happens to a byte.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Convert {
+    /// Brought to other parameters; `to` holds the clamp.
+    Rescale { from: Params, to: Params },
+    /// Looked up; the table of all pieces is given to [`Pieces::new`].
+    Lut,
+}
+
+/// Rows of bytes that move.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Piece {
+    pub from: Loc,
+    pub to: Loc,
+    pub rows: usize,
+    /// Bytes of a row.
+    pub bytes: usize,
+    /// Bytes from row to row.
+    pub from_pitch: usize,
+    pub to_pitch: usize,
+    pub convert: Option<Convert>,
+}
+
+impl Piece {
+    /// Consecutive bytes.
+    pub(crate) fn copy(from: Loc, to: Loc, bytes: usize) -> Self {
+        Self { from, to, rows: 1, bytes, from_pitch: bytes, to_pitch: bytes, convert: None }
+    }
+
+    /// Consecutive bytes, converted.
+    pub(crate) fn converted(from: Loc, to: Loc, bytes: usize, convert: Convert) -> Self {
+        Self { convert: Some(convert), ..Self::copy(from, to, bytes) }
+    }
+
+    /// Rows that follow one another on both sides are one.
+    fn joined(self) -> Self {
+        let dense = self.from_pitch == self.bytes && self.to_pitch == self.bytes;
+        if dense { Self { convert: self.convert, ..Self::copy(self.from, self.to, self.rows * self.bytes) } } else { self }
+    }
+}
+
+/// A table of 256 bytes.
+const TABLE: usize = 256;
+
+/// Pieces in order. Either all are converted or none is: the tokens of a step are of one kind.
+pub(crate) struct Pieces {
+    pieces: Vec<Piece>,
+    lut: Option<Loc>,
+    /// Bytes of a slot; two for inputs and, if bytes are converted, two for outputs.
+    slot: usize,
+}
+
+impl Pieces {
+    /// Checks sizes; `lut` is the table of [`Convert::Lut`].
+    pub(crate) fn new(chip: &Chip, pieces: Vec<Piece>, lut: Option<Loc>) -> Result<Self> {
+        let converts = pieces.iter().any(|p| p.convert.is_some());
+        let slot = chip.a / if converts { 4 } else { 2 };
+        if slot == 0 {
+            return Err(no_memory("the activations' scratchpad", 4, chip.a));
+        }
+        if lut.is_some() && chip.w < TABLE {
+            return Err(no_memory("the weights' scratchpad", TABLE, chip.w));
+        }
+        for p in &pieces {
+            fits_u32(&[p.rows, p.bytes, p.from_pitch, p.to_pitch])?;
+        }
+        let pieces = pieces.into_iter().map(Piece::joined).filter(|p| p.rows * p.bytes > 0).collect();
+        Ok(Self { pieces, lut, slot })
+    }
+
+    fn piece(&self, piece: &Piece, pipe: &mut Pipeline<'_>, at: At<'_>) -> Result<()> {
+        // About four tiles where a piece is large, so that loads and stores overlap.
+        let most = self.slot.min((piece.rows * piece.bytes).div_ceil(4).max(4096));
+        let bytes = piece.bytes.min(most);
+        let rows = (most / bytes).min(piece.rows);
+        for r in (0..piece.rows).step_by(rows) {
+            for b in (0..piece.bytes).step_by(bytes) {
+                let (rows, bytes) = (rows.min(piece.rows - r), bytes.min(piece.bytes - b));
+                let from = at(piece.from.plus(r * piece.from_pitch + b));
+                let to = at(piece.to.plus(r * piece.to_pitch + b));
+                let group = self.group(piece, (rows, bytes), pipe.groups(), [from, to], at);
+                pipe.group(group)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn group(
+        &self,
+        piece: &Piece,
+        (rows, bytes): (usize, usize),
+        group: usize,
+        [from, to]: [crate::emit::Place; 2],
+        at: At<'_>,
+    ) -> Group {
+        let input = Local::a((group % 2 * self.slot) as u32);
+        let mut output = input;
+        let mut out = Group::default();
+        if let (Some(table), 0) = (self.lut, group) {
+            out.loads.push(Op::load(at(table), Local::w(0), Rows::dense(TABLE)));
+        }
+        out.loads.push(Op::load(from, input, Rows { rows, bytes, pitch: piece.from_pitch }));
+        if let Some(convert) = piece.convert {
+            output = Local::a(((2 + group % 2) * self.slot) as u32);
+            out.vector.push(convert.op(input, output, rows * bytes));
+        }
+        out.stores.push(Op::store(output, to, Rows { rows, bytes, pitch: piece.to_pitch }));
+        out
+    }
+}
+
+impl Convert {
+    fn op(self, from: Local, to: Local, bytes: usize) -> Op {
+        match self {
+            Self::Lut => Op::new(Opcode::Lut8, from.bits(), to.bits(), 0).size(1, bytes).local(Reg::Lut, Local::w(0)),
+            Self::Rescale { from: x, to: y } => Op::new(Opcode::Rescale, from.bits(), to.bits(), 0)
+                .size(1, bytes)
+                .dtype(Reg::DtypeA, x.dtype)
+                .float(Reg::Sa, x.scale)
+                .int(Reg::Za, x.zp)
+                .dtype(Reg::DtypeO, y.dtype)
+                .float(Reg::So, y.scale)
+                .int(Reg::Zo, y.zp)
+                .int(Reg::ClampLo, y.lo)
+                .int(Reg::ClampHi, y.hi),
+        }
+    }
+}
+
+impl Tiles for Pieces {
+    fn kernel(&self) -> String {
+        match self.pieces.first().and_then(|p| p.convert) {
+            None => "copy",
+            Some(Convert::Lut) => "lut8",
+            Some(Convert::Rescale { .. }) => "rescale",
+        }
+        .into()
+    }
+
+    fn emit(&self, pipe: &mut Pipeline<'_>, at: At<'_>) -> Result<()> {
+        self.pieces.iter().try_for_each(|piece| self.piece(piece, pipe, at))
+    }
+}

@@ -1,0 +1,111 @@
+//! The way from accumulators to bytes: the requantizer's tables and the bounds behind them (numerics.md sections 3, 5).
+
+use super::{Builder, Chip, Loc, Params};
+use crate::emit::Op;
+use ottava_hal::refmath::requant::{Multiplier, Q31, check_fp32_multiplier, fp32_multiplier_alpha};
+use ottava_hal::refmath::{AccBounds, RefmathError, Requant, RequantMode};
+use ottava_hal::{Error, Node, Reason, Result};
+use ottava_npu::isa::{Local, RQ_ENTRY_BYTES, Reg, flags};
+
+/// Bytes of one channel's entry.
+pub(crate) const ENTRY: usize = RQ_ENTRY_BYTES as usize;
+
+/// The constants of the requantizer that are the same for every channel.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Epilogue {
+    pub mode: RequantMode,
+    pub out: Params,
+}
+
+impl Epilogue {
+    /// The epilogue of a node: its mode, its output, its clamp.
+    pub(crate) fn of(chip: &Chip, node: &Node, out: Params) -> Result<Self> {
+        let (lo, hi) = clamp_of(node, &out)?;
+        let mode = node.requant.unwrap_or(RequantMode::Fp32Rne);
+        if !chip.modes().contains(&mode) {
+            let what = format!("requantization mode {}, which the chip does not have", mode.name());
+            return Err(Error::unsupported(Reason::RequantMode, what));
+        }
+        Ok(Self { mode, out: Params { lo, hi, ..out } })
+    }
+
+    /// Adds the registers of a read through the requantizer.
+    pub(crate) fn registers(&self, op: Op, table: Local, per_channel: bool) -> Op {
+        let op = op
+            .set(Reg::RqMode, self.mode.as_u32() as usize)
+            .local(Reg::RqTable, table)
+            .int(Reg::Zo, self.out.zp)
+            .int(Reg::ClampLo, self.out.lo)
+            .int(Reg::ClampHi, self.out.hi)
+            .dtype(Reg::DtypeO, self.out.dtype);
+        if per_channel { op.flag(flags::PC) } else { op }
+    }
+
+    /// The multiplier of `xs * ws * alpha / ys` in this mode.
+    pub(crate) fn multiplier(&self, xs: f32, ws: f32, alpha: f32) -> Result<Multiplier> {
+        let ys = self.out.scale;
+        if self.mode == RequantMode::Fp32Rne {
+            return self.float(fp32_multiplier_alpha(xs, ws, alpha, ys));
+        }
+        self.fixed(f64::from(xs) * f64::from(ws) * f64::from(alpha) / f64::from(ys))
+    }
+
+    /// A checked f32 multiplier.
+    pub(crate) fn float(&self, m: f32) -> Result<Multiplier> {
+        check_fp32_multiplier(m).map(|()| Multiplier::Fp32(m)).map_err(model)
+    }
+
+    /// A checked Q31 multiplier.
+    pub(crate) fn fixed(&self, real: f64) -> Result<Multiplier> {
+        Q31::from_real(real, self.mode).map(Multiplier::Q31).map_err(model)
+    }
+
+    /// Whether sums within the bounds survive 32 bits and the mode's left shift.
+    pub(crate) fn check(&self, multiplier: Multiplier, bounds: AccBounds) -> Result<()> {
+        if !bounds.fits_i32() {
+            let (min, max) = (bounds.min, bounds.max);
+            let what = format!("the accumulator may reach {min}..{max}, the array adds in 32 bits");
+            return Err(Error::unsupported(Reason::AccOverflow, what));
+        }
+        let Params { zp, lo, hi, .. } = self.out;
+        let requant = Requant { mode: self.mode, multiplier, zp, lo, hi };
+        let overflow = |e: RefmathError| Error::unsupported(Reason::AccOverflow, e.to_string());
+        requant.check_acc(bounds.min, bounds.max).map_err(overflow)
+    }
+}
+
+/// The node's bounds on a result's integers.
+pub(crate) fn clamp_of(node: &Node, out: &Params) -> Result<(i32, i32)> {
+    let (lo, hi) = node.fused.clamp.map_or((out.lo, out.hi), |(lo, hi)| (lo.max(out.lo), hi.min(out.hi)));
+    if lo > hi {
+        let what = format!("the clamp {:?} leaves nothing of {}..{}", node.fused.clamp, out.lo, out.hi);
+        return Err(Error::unsupported(Reason::AttrValue, what));
+    }
+    Ok((lo, hi))
+}
+
+fn model(e: RefmathError) -> Error {
+    Error::unsupported(Reason::QuantScheme, e.to_string())
+}
+
+/// Entries, in the order of the output channels.
+#[derive(Debug, Default)]
+pub(crate) struct Table(Vec<u8>);
+
+impl Table {
+    /// Adds a channel.
+    pub(crate) fn push(&mut self, bias: i32, multiplier: Multiplier) {
+        let (bits, shift) = match multiplier {
+            Multiplier::Fp32(m) => (m.to_bits(), 0),
+            Multiplier::Q31(Q31 { multiplier, shift }) => (multiplier.cast_unsigned(), shift),
+        };
+        self.0.extend(bias.to_le_bytes());
+        self.0.extend(bits.to_le_bytes());
+        self.0.extend(shift.to_le_bytes());
+    }
+
+    /// Packs the entries.
+    pub(crate) fn pack(self, builder: &mut Builder<'_>) -> Result<Loc> {
+        builder.pack(&self.0)
+    }
+}

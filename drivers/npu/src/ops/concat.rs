@@ -1,0 +1,69 @@
+//! `Concat`: rows that move side by side, brought to the output's parameters where they differ.
+
+use super::{bad_shape, clamped, output, params_of};
+use crate::lower::{Builder, Chip, Convert, Form, Loc, Piece, Pieces};
+use crate::rows::byte;
+use ottava_hal::capability::Operand;
+use ottava_hal::{Node, Result, ValueId};
+
+/// Any number of values.
+pub(crate) fn inputs(chip: &Chip) -> Vec<Operand> {
+    vec![byte(chip)]
+}
+
+/// Adds the step.
+pub(crate) fn lower(builder: &mut Builder<'_>, node: &Node) -> Result<()> {
+    let (y, ids) = (output(node)?, node.inputs.iter().flatten().copied().collect::<Vec<ValueId>>());
+    let yd = builder.dims(y)?;
+    let axis = node.attrs.int("axis", 0)?;
+    let axis = if axis < 0 { axis + yd.len() as i64 } else { axis };
+    let axis = usize::try_from(axis).ok().filter(|&a| a < yd.len());
+    let axis = axis.ok_or_else(|| bad_shape(format!("an axis outside {yd:?}")))?;
+    let mut last = yd.len() > 2;
+    for &id in &ids {
+        last &= builder.has(id, Form::Last)?;
+    }
+    let form = if last { Form::Last } else { Form::Plain };
+    let (yd, axis) = if last { (moved(&yd), moved_axis(axis, yd.len())) } else { (yd, axis) };
+    let to = clamped(builder, node)?;
+    let mut plain = to == params_of(builder, y)?;
+    for &id in &ids {
+        plain &= params_of(builder, id)? == params_of(builder, y)?;
+    }
+    let (rows, row) = (yd[..axis].iter().product(), yd[axis..].iter().product::<usize>());
+    let into = builder.make(y, form)?;
+    let (mut pieces, mut reads, mut at) = (Vec::new(), Vec::new(), 0);
+    for id in ids {
+        let dims = builder.dims(id)?;
+        let dims = if last { moved(&dims) } else { dims };
+        let bytes = dims[axis.min(dims.len())..].iter().product();
+        let (from, convert) = (builder.want(id, form)?, Convert::Rescale { from: params_of(builder, id)?, to });
+        let to = Loc { offset: into.offset + at, ..into };
+        let convert = (!plain).then_some(convert);
+        pieces.push(Piece { from, to, rows, bytes, from_pitch: bytes, to_pitch: row, convert });
+        reads.push(from);
+        at += bytes;
+    }
+    if at != row {
+        return Err(bad_shape(format!("inputs of {at} elements a row for an output of {row}")));
+    }
+    let step = Pieces::new(builder.chip, pieces, None)?;
+    builder.step(reads, into, step);
+    Ok(())
+}
+
+/// Extents with the channels last.
+fn moved(dims: &[usize]) -> Vec<usize> {
+    let mut dims = dims.to_vec();
+    dims[1..].rotate_left(1);
+    dims
+}
+
+/// An axis in the order with the channels last.
+fn moved_axis(axis: usize, rank: usize) -> usize {
+    match axis {
+        0 => 0,
+        1 => rank - 1,
+        other => other - 1,
+    }
+}

@@ -1,0 +1,162 @@
+//! Constants of products: weights in the array's order, biases and multipliers per channel, and the bounds that make
+//! 32-bit sums exact (numerics.md sections 3 to 5).
+
+use super::{input, output, params_of};
+use crate::lower::{Builder, Epilogue, Loc, Params, Table};
+use ottava_hal::refmath::bias::{adopt_bias, bias_s32_real};
+use ottava_hal::refmath::bounds::{ActivationRange, channel_bounds, max_operand};
+use ottava_hal::{DataType, Error, Node, QuantParams, Reason, Result, Scheme, Tensor};
+use ottava_npu::isa::Dtype;
+
+/// Packed constants of a product.
+pub(crate) struct Packed {
+    /// `[group][sums][channels of the group]`.
+    pub weights: Loc,
+    pub w_dtype: Dtype,
+    pub w_zp: i32,
+    pub table: Loc,
+    pub epilogue: Epilogue,
+}
+
+/// How the weight tensor is read.
+pub(crate) struct Layout<'l> {
+    /// Output channels.
+    pub channels: usize,
+    /// Groups of them.
+    pub groups: usize,
+    /// Length of the sums.
+    pub k: usize,
+    /// The axis of the tensor that is the channel.
+    pub axis: usize,
+    /// Where the weight of (channel, index of the sum) lies.
+    pub at: &'l dyn Fn(usize, usize) -> usize,
+    /// Gemm's alpha.
+    pub alpha: f32,
+}
+
+/// Packs weights, bias (input 2) and multipliers of a node, or says why the array cannot be exact.
+pub(crate) fn pack(builder: &mut Builder<'_>, node: &Node, layout: &Layout<'_>) -> Result<Packed> {
+    let (x, w, y) = (params_of(builder, input(node, 0)?)?, input(node, 1)?, params_of(builder, output(node)?)?);
+    let epilogue = Epilogue::of(builder.chip, node, y)?;
+    let (ty, constant) = (builder.ty(w), |what: &str| Error::unsupported(Reason::ConstRequired, what.to_owned()));
+    let data = builder.constant(w).ok_or_else(|| constant("the weights must be constant"))?;
+    let quant = ty.quant.as_deref().ok_or_else(|| Error::invalid("the weights are not quantized"))?;
+    check_axis(quant, layout.axis)?;
+    let (w_dtype, w_zp) = storage(ty.dtype, quant)?;
+    check_type_bound(layout.k, &x, w_dtype, w_zp)?;
+    let codes = codes(data)?;
+    let bias = biases(builder, node, layout, x.scale, quant)?;
+    let table = table(&codes, &bias, layout, &x, (quant, w_zp), &epilogue)?;
+    let per_group = layout.channels / layout.groups;
+    let mut bytes = Vec::with_capacity(codes.len());
+    for group in 0..layout.groups {
+        for k in 0..layout.k {
+            bytes.extend((0..per_group).map(|n| codes[(layout.at)(group * per_group + n, k)] as u8));
+        }
+    }
+    let weights = builder.pack(&bytes)?;
+    let table = table.pack(builder)?;
+    Ok(Packed { weights, w_dtype, w_zp, table, epilogue })
+}
+
+fn check_axis(quant: &QuantParams, axis: usize) -> Result<()> {
+    match quant.scheme {
+        Scheme::PerAxis { axis: found } if found != axis && quant.scales.len() > 1 => {
+            let what = format!("scales along axis {found}, the operator's channel axis is {axis}");
+            Err(Error::unsupported(Reason::QuantAxis, what))
+        }
+        Scheme::Blocked { .. } => Err(Error::unsupported(Reason::QuantScheme, "blocked weights")),
+        _ => Ok(()),
+    }
+}
+
+/// How the array names the weights, and their one zero point. Nibbles are held as bytes.
+fn storage(dtype: DataType, quant: &QuantParams) -> Result<(Dtype, i32)> {
+    let zp = quant.zero_points.first().copied().unwrap_or(0);
+    if quant.zero_points.iter().any(|&z| z != zp) {
+        return Err(Error::unsupported(Reason::QuantScheme, "weights with a zero point per channel; use one for all"));
+    }
+    match dtype {
+        DataType::S8 | DataType::S4 => Ok((Dtype::S8, zp)),
+        DataType::U8 => Ok((Dtype::U8, zp)),
+        other => Err(Error::unsupported(Reason::Dtype, format!("weights of type {other}"))),
+    }
+}
+
+/// The machine proves its sums from types alone.
+fn check_type_bound(k: usize, x: &Params, w_dtype: Dtype, w_zp: i32) -> Result<()> {
+    let reach = |dtype: Dtype, zp: i32| max_operand(8, dtype == Dtype::S8, Some(zp.into()));
+    let largest = reach(x.dtype, x.zp).saturating_mul(reach(w_dtype, w_zp));
+    let bound = i64::try_from(k).unwrap_or(i64::MAX).saturating_mul(largest);
+    if bound <= i64::from(i32::MAX) {
+        return Ok(());
+    }
+    let what = format!("a sum over {k} products of up to {largest} may reach {bound}; the array adds in 32 bits");
+    Err(Error::unsupported(Reason::AccOverflow, what))
+}
+
+/// The stored integers.
+fn codes(data: &Tensor) -> Result<Vec<i16>> {
+    Ok(match data.dtype() {
+        DataType::S8 => data.as_slice::<i8>()?.iter().map(|&v| v.into()).collect(),
+        DataType::U8 => data.bytes().iter().map(|&v| v.into()).collect(),
+        _ => data.to_ints()?.into_iter().map(|v| v as i16).collect(),
+    })
+}
+
+fn table(
+    codes: &[i16],
+    bias: &[i32],
+    layout: &Layout<'_>,
+    x: &Params,
+    (quant, w_zp): (&QuantParams, i32),
+    epilogue: &Epilogue,
+) -> Result<Table> {
+    let range = ActivationRange { qmin: x.lo, qmax: x.hi, zx: x.zp };
+    let mut table = Table::default();
+    for c in 0..layout.channels {
+        let weights = || (0..layout.k).map(|k| i32::from(codes[(layout.at)(c, k)]));
+        let bounds = channel_bounds(weights(), w_zp, range, bias[c]);
+        let multiplier = epilogue.multiplier(x.scale, quant.channel(c).0, layout.alpha)?;
+        epilogue.check(multiplier, bounds)?;
+        table.push(bias[c], multiplier);
+    }
+    Ok(table)
+}
+
+/// One bias per channel at the accumulator's scale.
+fn biases(
+    builder: &Builder<'_>,
+    node: &Node,
+    layout: &Layout<'_>,
+    xs: f32,
+    quant: &QuantParams,
+) -> Result<Vec<i32>> {
+    let Some(id) = node.input(2) else { return Ok(vec![0; layout.channels]) };
+    let needed = || Error::unsupported(Reason::ConstRequired, "the bias must be constant");
+    let data = builder.constant(id).ok_or_else(needed)?;
+    let repeats = data.elements() == 1 && layout.channels > 1;
+    let along_last = data.shape().last().is_some_and(|&n| n == layout.channels);
+    if !(repeats || data.elements() == layout.channels && along_last) {
+        let what = format!("a bias of shape {:?}, supported: one value per output channel", data.shape());
+        return Err(Error::unsupported(Reason::ShapeLimit, what));
+    }
+    if repeats && quant.scales.len() > 1 {
+        return Err(Error::unsupported(Reason::QuantScheme, "one bias for channels of several scales"));
+    }
+    let params = builder.ty(id).quant.as_deref();
+    let one = |i: usize| bias(data, i, params, layout.alpha, xs, quant.channel(i).0);
+    (0..layout.channels).map(|c| one(if repeats { 0 } else { c })).collect()
+}
+
+/// Element `i` of a bias (numerics.md section 4, "Bias").
+fn bias(data: &Tensor, i: usize, params: Option<&QuantParams>, alpha: f32, xs: f32, ws: f32) -> Result<i32> {
+    match data.dtype() {
+        DataType::F32 => Ok(bias_s32_real(f64::from(data.as_slice::<f32>()?[i]) / f64::from(alpha), xs, ws)),
+        DataType::S32 => {
+            let b = data.as_slice::<i32>()?[i];
+            Ok(params.map_or(b, |p| adopt_bias(b, p.channel(i).0 / alpha, xs, ws)))
+        }
+        other => Err(Error::unsupported(Reason::Dtype, format!("a bias of type {other}"))),
+    }
+}

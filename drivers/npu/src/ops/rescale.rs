@@ -1,0 +1,63 @@
+//! `ottava.Requantize`, `Relu` and `Clip`: other parameters, and a clamp behind them.
+
+use super::{clamped, input, output, params_of};
+use crate::lower::{Builder, Chip, Convert, Params, Piece, Pieces};
+use crate::rows::{byte, constant};
+use ottava_hal::capability::Operand;
+use ottava_hal::refmath::dequantize;
+use ottava_hal::{DataType, Error, Node, Reason, Result, Tensor};
+
+/// The value, and the bounds of Clip.
+pub(crate) fn inputs(chip: &Chip) -> Vec<Operand> {
+    vec![byte(chip), constant(&[DataType::F32, DataType::S8, DataType::U8])]
+}
+
+/// Other parameters.
+pub(crate) fn requantize(builder: &mut Builder<'_>, node: &Node) -> Result<()> {
+    let to = clamped(builder, node)?;
+    convert(builder, node, to)
+}
+
+/// `max(q, zp)` in the output's parameters.
+pub(crate) fn relu(builder: &mut Builder<'_>, node: &Node) -> Result<()> {
+    let to = clamped(builder, node)?;
+    convert(builder, node, Params { lo: to.zp.clamp(to.lo, to.hi), ..to })
+}
+
+/// `Q(clip(x, a, b)) = clip(Q(x), Q(a), Q(b))`; where the bounds cross, the upper one wins.
+pub(crate) fn clip(builder: &mut Builder<'_>, node: &Node) -> Result<()> {
+    let (open, to) = (params_of(builder, output(node)?)?, clamped(builder, node)?);
+    let lo = bound(builder, node, 1, &open)?.unwrap_or(open.lo);
+    let hi = bound(builder, node, 2, &open)?.unwrap_or(open.hi);
+    let within = |q: i32| q.clamp(to.lo, to.hi);
+    convert(builder, node, Params { lo: within(lo.min(hi)), hi: within(hi), ..to })
+}
+
+/// Bound `i` in the output's parameters; NaN is no bound.
+fn bound(builder: &Builder<'_>, node: &Node, i: usize, to: &Params) -> Result<Option<i32>> {
+    let Some(id) = node.input(i) else { return Ok(None) };
+    let needed = || Error::unsupported(Reason::ConstRequired, format!("bound {i} must be constant"));
+    let data: &Tensor = builder.constant(id).ok_or_else(needed)?;
+    let quant = builder.ty(id).quant.as_deref();
+    let real = match (data.dtype(), quant.map(|q| q.channel(0))) {
+        (DataType::F32, None) => data.as_slice::<f32>()?.first().copied(),
+        (_, Some((scale, zp))) => data.to_ints()?.first().map(|&q| dequantize(q as i32, zp, scale)),
+        _ => None,
+    };
+    match real.filter(|_| data.elements() == 1) {
+        Some(real) => Ok(Some(to.target().quantize(real)).filter(|_| !real.is_nan())),
+        None => Err(Error::unsupported(Reason::AttrValue, format!("bound {i} is {}, expected one number", data.ty()))),
+    }
+}
+
+fn convert(builder: &mut Builder<'_>, node: &Node, to: Params) -> Result<()> {
+    let (x, y) = (input(node, 0)?, output(node)?);
+    let from = params_of(builder, x)?;
+    let form = builder.form_of(x);
+    let bytes = builder.dims(x)?.iter().product();
+    let (at, into) = (builder.want(x, form)?, builder.make(y, form)?);
+    let piece = Piece::converted(at, into, bytes, Convert::Rescale { from, to });
+    let step = Pieces::new(builder.chip, vec![piece], None)?;
+    builder.step(vec![at], into, step);
+    Ok(())
+}

@@ -1,0 +1,46 @@
+//! Pieces from which capability rows are made.
+
+use crate::lower::Chip;
+use ottava_hal::capability::{Operand, Predicate, QuantKind};
+use ottava_hal::{DataType, Node, OpRow, Program, Reason};
+
+/// 8 bits with one scale, of the chip's types.
+pub(crate) fn byte(chip: &Chip) -> Operand {
+    Operand { dtypes: chip.bytes(), quant: vec![QuantKind::PerTensor], ..Operand::default() }
+}
+
+/// Weights: constant, one scale or one per channel.
+pub(crate) fn weight(chip: &Chip) -> Operand {
+    let quant = vec![QuantKind::PerTensor, QuantKind::PerAxis];
+    Operand { dtypes: chip.weights(), quant, constant: true, optional: false }
+}
+
+/// A bias, or another constant that may be absent.
+pub(crate) fn constant(dtypes: &[DataType]) -> Operand {
+    Operand { dtypes: dtypes.to_vec(), quant: Vec::new(), constant: true, optional: true }
+}
+
+/// A row with one output of 8 bits. A chip without 8-bit types has no row at all.
+pub(crate) fn row(chip: &Chip, op: &'static str, inputs: Vec<Operand>) -> Vec<OpRow> {
+    if chip.bytes().is_empty() {
+        return Vec::new();
+    }
+    let mut row = OpRow {
+        inputs,
+        outputs: vec![byte(chip)],
+        requant: chip.modes().to_vec(),
+        predicates: vec![ONE_OUTPUT, NOT_EMPTY],
+        ..OpRow::any(op)
+    };
+    row.fused.clamp = true;
+    vec![row]
+}
+
+const ONE_OUTPUT: Predicate = Predicate { text: "one output", reason: Reason::Other, holds: |_, n| n.outputs.len() == 1 };
+
+const NOT_EMPTY: Predicate = Predicate { text: "extents above 0", reason: Reason::ShapeLimit, holds: not_empty };
+
+fn not_empty(program: &Program, node: &Node) -> bool {
+    let ids = node.inputs.iter().flatten().take(1).chain(&node.outputs);
+    ids.into_iter().all(|id| program.ty(*id).shape.elements().is_none_or(|e| e > 0))
+}

@@ -1,0 +1,1 @@
+//! Programs as views, for tests.

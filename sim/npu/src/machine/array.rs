@@ -1,0 +1,119 @@
+//! Products on the array and depthwise convolutions: exact i32 sums of `(x - zx)(w - zw)`.
+//!
+//! Operands are widened to i16 once per instruction (`x - zx` has nine bits), so that the inner loop is a sum of two
+//! products of 16-bit values, which compilers turn into one vector instruction. Sums wrap modulo 2^32; the verifier has
+//! proved that the final values fit.
+
+use super::Exec;
+use super::memory::{Chip, value};
+use crate::isa::Dtype;
+use crate::program::{Dwconv, Factor, Gemm, Tile};
+
+impl Exec<'_, '_> {
+    pub(super) fn gemm(&mut self, g: &Gemm) {
+        let (k, n) = (g.w.k as usize, g.w.n as usize);
+        let pairs = pack_pairs(&factor(&self.chip, &g.w), k, n);
+        let mut sums = vec![0_i32; n];
+        let mut x = vec![[0_i16; 2]; k.div_ceil(2)];
+        for m in 0..g.a.rows {
+            let bytes = self.chip.row(&g.a, m);
+            let centred = |i: usize| bytes.get(i).map_or(0, |&b| centre(b, g.input.dtype, g.input.affine.zp));
+            x.iter_mut().enumerate().for_each(|(p, pair)| *pair = [centred(2 * p), centred(2 * p + 1)]);
+            sums.fill(0);
+            for (pair, row) in x.iter().zip(pairs.chunks_exact(n)) {
+                if *pair != [0, 0] {
+                    add_products(&mut sums, row, *pair);
+                }
+            }
+            write(self.chip.acc_row_mut(&g.acc, m), &sums, g.accumulate);
+        }
+    }
+
+    pub(super) fn dwconv(&mut self, d: &Dwconv) {
+        let image = centred_tile(&self.chip, &d.image, d.input.dtype, d.input.affine.zp);
+        let weights = centred_tile(&self.chip, &d.weights, d.weight_dtype, d.zw);
+        let (channels, n) = (d.image.len as usize, d.weights.len as usize);
+        let multiplier = d.multiplier as usize;
+        let mut sums = vec![0_i32; n];
+        for pixel in 0..d.acc.rows {
+            let (oh, ow) = (pixel / d.window.ow, pixel % d.window.ow);
+            let (rows, columns) = d.window.taps_inside(oh, ow);
+            sums.fill(0);
+            for kh in rows {
+                for kw in columns.clone() {
+                    let at = d.window.pixel(oh, ow, kh, kw) as usize * channels;
+                    let tap = (kh as usize * d.window.kw as usize + kw as usize) * n;
+                    let (x, w) = (&image[at..at + channels], &weights[tap..tap + n]);
+                    add_depthwise(&mut sums, x, w, multiplier);
+                }
+            }
+            write(self.chip.acc_row_mut(&d.acc, pixel), &sums, d.accumulate);
+        }
+    }
+}
+
+/// `sums[n] += a * row[n][0] + b * row[n][1]`.
+fn add_products(sums: &mut [i32], row: &[[i16; 2]], [a, b]: [i16; 2]) {
+    for (sum, [wa, wb]) in sums.iter_mut().zip(row) {
+        let product = i32::from(a) * i32::from(*wa) + i32::from(b) * i32::from(*wb);
+        *sum = sum.wrapping_add(product);
+    }
+}
+
+/// One tap: output channel n sees input channel `n / multiplier`.
+fn add_depthwise(sums: &mut [i32], x: &[i16], w: &[i16], multiplier: usize) {
+    if multiplier == 1 {
+        for ((sum, x), w) in sums.iter_mut().zip(x).zip(w) {
+            *sum = sum.wrapping_add(i32::from(*x) * i32::from(*w));
+        }
+        return;
+    }
+    for ((sums, w), x) in sums.chunks_exact_mut(multiplier).zip(w.chunks_exact(multiplier)).zip(x) {
+        for (sum, w) in sums.iter_mut().zip(w) {
+            *sum = sum.wrapping_add(i32::from(*x) * i32::from(*w));
+        }
+    }
+}
+
+fn write(acc: &mut [i32], sums: &[i32], accumulate: bool) {
+    if !accumulate {
+        acc.copy_from_slice(sums);
+        return;
+    }
+    acc.iter_mut().zip(sums).for_each(|(acc, sum)| *acc = acc.wrapping_add(*sum));
+}
+
+/// `byte - zp`, within nine bits and a sign because zero points lie in the operand's range.
+fn centre(byte: u8, dtype: Dtype, zp: i32) -> i16 {
+    (value(byte, dtype) - zp) as i16
+}
+
+fn centred_tile(chip: &Chip, tile: &Tile, dtype: Dtype, zp: i32) -> Vec<i16> {
+    let mut out = Vec::with_capacity(tile.units() as usize);
+    (0..tile.rows).for_each(|i| out.extend(chip.row(tile, i).iter().map(|&b| centre(b, dtype, zp))));
+    out
+}
+
+/// The preloaded operand, `[K][N]`, minus its zero point.
+fn factor(chip: &Chip, w: &Factor) -> Vec<i16> {
+    if w.dtype != Dtype::S4 {
+        return centred_tile(chip, &w.tile, w.dtype, w.zp);
+    }
+    let n = w.n as usize;
+    let mut out = Vec::with_capacity(w.k as usize * n);
+    for i in 0..w.tile.rows {
+        let nibbles = chip.row(&w.tile, i).iter().flat_map(|b| [b << 4, b & 0xF0]);
+        out.extend(nibbles.take(n).map(|high| i16::from(high as i8 >> 4) - w.zp as i16));
+    }
+    out
+}
+
+/// Rows 2p and 2p + 1 side by side; a missing last row is zero.
+fn pack_pairs(w: &[i16], k: usize, n: usize) -> Vec<[i16; 2]> {
+    let mut out = Vec::with_capacity(k.div_ceil(2) * n);
+    for rows in w.chunks(2 * n) {
+        let (first, second) = rows.split_at(n);
+        out.extend((0..n).map(|i| [first[i], second.get(i).copied().unwrap_or(0)]));
+    }
+    out
+}

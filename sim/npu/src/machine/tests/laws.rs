@@ -1,0 +1,93 @@
+//! Bytes do not depend on the device, counters do not depend on the run, and time behaves.
+
+use super::conv::Conv;
+use crate::config::{Dataflow, Dram, Overlap, Timing};
+use crate::isa::Queue;
+use crate::testing::{Rng, run};
+use crate::{NpuConfig, NpuError, Program};
+use ottava_hal::refmath::RequantMode;
+
+const ARRAYS: [(u32, u32); 8] = [(8, 8), (8, 32), (16, 16), (32, 8), (32, 32), (64, 16), (128, 128), (256, 256)];
+
+fn device(rows: u32, cols: u32, dataflow: Dataflow, bytes_per_cycle: f64) -> NpuConfig {
+    let mut config = NpuConfig::default();
+    config.array = crate::config::Array { rows, cols, dataflow, ..config.array };
+    config.dram = Dram::Simple { bytes_per_cycle, latency: 100 };
+    config
+}
+
+#[test]
+fn bytes_are_the_same_on_every_array_dataflow_and_bandwidth() {
+    let conv = Conv::small(RequantMode::Fp32Rne);
+    let mut rng = Rng::new(31);
+    let (input, constants) = (rng.bytes(conv.input_bytes()), conv.constants(&mut rng));
+    let expected = conv.expected(&input, &constants);
+    let mut totals = std::collections::BTreeSet::new();
+    for (rows, cols) in ARRAYS {
+        for dataflow in [Dataflow::Os, Dataflow::Ws, Dataflow::Is] {
+            for bytes in [0.5, 16.0, 1024.0] {
+                let config = device(rows, cols, dataflow, bytes);
+                let stream = conv.stream(&config, &constants, [6, 8], false);
+                totals.insert(Program::load(&config, stream.clone()).unwrap().timing().total_cycles);
+                let (out, report) = run(&config, stream.clone(), &input).unwrap();
+                assert_eq!(out, expected, "{rows} x {cols} {dataflow:?} {bytes}");
+                assert_eq!(run(&config, stream, &input).unwrap().1, report, "a rerun counts the same");
+            }
+        }
+    }
+    assert!(totals.len() > 20, "the devices differ in time: {}", totals.len());
+}
+
+#[test]
+fn books_close_and_time_is_monotone() {
+    let conv = Conv::small(RequantMode::Q31Single);
+    let mut rng = Rng::new(32);
+    let constants = conv.constants(&mut rng);
+    for overlap in [Overlap::None, Overlap::DoubleBuffer] {
+        for in_flight in [1, 4] {
+            let mut last = 0;
+            for bytes in [64.0, 8.0, 1.0, 0.25] {
+                let mut config = device(16, 16, Dataflow::Ws, bytes);
+                config.dma = crate::config::Dma { overlap, in_flight, ..config.dma };
+                let program = Program::load(&config, conv.stream(&config, &constants, [6, 8], false)).unwrap();
+                let timing = program.timing();
+                assert!(timing.adds_up(), "{timing:?}");
+                assert!(timing.total_cycles >= last, "less bandwidth is never faster");
+                last = timing.total_cycles;
+                let counters = program.static_counters();
+                let bytes_moved = counters.dram_bytes_read + counters.dram_bytes_written;
+                assert!(timing.total_cycles as f64 >= bytes_moved as f64 / bytes, "the bus is a bound");
+                assert!(timing.total_cycles >= timing.queue(Queue::Ex).busy);
+            }
+        }
+    }
+}
+
+#[test]
+fn slower_array_timing_takes_longer() {
+    let conv = Conv::small(RequantMode::Fp32Rne);
+    let mut rng = Rng::new(33);
+    let constants = conv.constants(&mut rng);
+    let busy = |timing| {
+        let mut config = device(8, 8, Dataflow::Ws, 16.0);
+        config.array.timing = timing;
+        let program = Program::load(&config, conv.stream(&config, &constants, [64, 9], false)).unwrap();
+        program.timing().queue(Queue::Ex).busy
+    };
+    assert!(busy(Timing::Pipelined) < busy(Timing::FoldSerial));
+    // K = 45, N = 9 on 8 x 8: 12 folds of 64 - 0 rows; batch 2 of 4 x 3 pixels is M = 24.
+    assert_eq!(busy(Timing::FoldSerial), 12 * (24 + 2 * 8 + 8 - 2));
+}
+
+#[test]
+fn the_watchdog_and_short_memory_are_errors() {
+    let conv = Conv::small(RequantMode::Fp32Rne);
+    let mut rng = Rng::new(34);
+    let (input, constants) = (rng.bytes(conv.input_bytes()), conv.constants(&mut rng));
+    let config = NpuConfig { watchdog_cycles: Some(100), ..NpuConfig::default() };
+    let error = run(&config, conv.stream(&config, &constants, [64, 16], false), &input).unwrap_err();
+    assert!(matches!(error, NpuError::Watchdog { limit: 100, cycles } if cycles > 100), "{error}");
+    let config = NpuConfig::default();
+    let error = run(&config, conv.stream(&config, &constants, [64, 16], false), &input[1..]).unwrap_err();
+    assert!(matches!(error, NpuError::Memory { region: "in", .. }), "{error}");
+}

@@ -1,0 +1,403 @@
+//! Instructions to steps: registers are captured, shapes and bounds are checked.
+//!
+//! Every tile that comes out of here is non-empty, has no overlapping rows and lies inside its memory, and every type
+//! and mode is one that the configuration and the machine have. Sums of sizes are computed in u64 and cannot wrap.
+
+use super::{DramTile, Dwconv, Factor, Gemm, Im2col, Operand, Requantize, Step, Tile, Window, Work};
+use crate::NpuConfig;
+use crate::config::NpuType;
+use crate::error::{Fault, Violation};
+use crate::isa::{DramAddr, Dtype, Inst, Local, Opcode, RQ_ENTRY_BYTES, Reg, Registers, Space, Stream, flags};
+use ottava_hal::refmath::{Affine, RequantMode, Target, check_scale};
+
+/// The longest stream that is accepted.
+pub const MAX_INSTRUCTIONS: usize = 1 << 24;
+
+/// The steps of a stream, and what was wrong with the instructions that gave none.
+#[derive(Clone, Debug, Default)]
+pub struct Resolved {
+    /// One step per queued instruction, in stream order.
+    pub steps: Vec<Step>,
+    /// For each step, how many instructions (SET, SUBGRAPH) the command processor decoded just before it, plus one.
+    pub decoded: Vec<u32>,
+    /// Instructions that cannot run.
+    pub violations: Vec<Violation>,
+}
+
+/// Resolves a whole stream for a configuration.
+pub fn resolve(config: &NpuConfig, stream: &Stream) -> Resolved {
+    let mut out = Resolved::default();
+    if stream.commands.len() > MAX_INSTRUCTIONS {
+        let fault = Fault::TooLong { found: stream.commands.len(), limit: MAX_INSTRUCTIONS };
+        out.violations.push(Violation { index: 0, node: None, fault });
+        return out;
+    }
+    let mut cx = Cx { config, regions: &stream.regions, regs: Registers::default(), factor: None };
+    let mut pending = 0;
+    let mut ended = false;
+    for (index, inst) in stream.commands.iter().enumerate() {
+        pending += 1;
+        let node = stream.node_of(index);
+        let result = if ended { Err(Fault::AfterEnd) } else { cx.instruction(inst) };
+        ended |= inst.op == Opcode::End;
+        match result {
+            Ok(Some(work)) => {
+                out.steps.push(Step { index, op: inst.op, queue: inst.queue, tokens: inst.tokens, node, work });
+                out.decoded.push(std::mem::take(&mut pending));
+            }
+            Ok(None) => {}
+            Err(fault) => out.violations.push(Violation { index, node, fault }),
+        }
+    }
+    if !ended {
+        let index = stream.commands.len().saturating_sub(1);
+        out.violations.push(Violation { index, node: stream.node_of(index), fault: Fault::NoEnd });
+    }
+    out
+}
+
+/// The command processor's state, and what it checks against.
+pub(super) struct Cx<'a> {
+    config: &'a NpuConfig,
+    regions: &'a [u64; 4],
+    regs: Registers,
+    factor: Option<Factor>,
+}
+
+type Result<T> = std::result::Result<T, Fault>;
+
+impl Cx<'_> {
+    /// The work of one instruction; `None` for those of the command processor.
+    fn instruction(&mut self, inst: &Inst) -> Result<Option<Work>> {
+        // Streams that were built in memory have not passed the decoder.
+        inst.check().map_err(|e| Fault::Constants(e.to_string()))?;
+        match inst.op {
+            Opcode::Set => {
+                if let Some(reg) = Reg::from_number(inst.a) {
+                    self.regs.set(reg, inst.b);
+                }
+                return Ok(None);
+            }
+            Opcode::Subgraph => {
+                self.regs = Registers::default();
+                return Ok(None);
+            }
+            Opcode::End => return Ok(None),
+            _ => {}
+        }
+        self.work(inst).map(Some)
+    }
+
+    fn work(&mut self, inst: &Inst) -> Result<Work> {
+        Ok(match inst.op {
+            Opcode::Irq => Work::Irq,
+            Opcode::Wait => Work::Wait(inst.a),
+            Opcode::Signal => Work::Signal(inst.a),
+            Opcode::Ld2d => self.load(inst)?,
+            Opcode::LdIm2col => self.im2col(inst)?,
+            Opcode::St2d => self.store(inst)?,
+            Opcode::Preload => self.preload(inst)?,
+            Opcode::Gemm => self.gemm(inst)?,
+            Opcode::Dwconv => self.dwconv(inst)?,
+            Opcode::Nop | Opcode::Set | Opcode::Subgraph | Opcode::End => Work::Nop,
+            _ => self.vector(inst)?,
+        })
+    }
+
+    /// An unsigned register.
+    pub(super) fn reg(&self, reg: Reg) -> u32 {
+        self.regs.get(reg)
+    }
+
+    /// A local tile whose pitch is a register (0: dense).
+    pub(super) fn tile(&self, what: &'static str, at: u32, rows: u64, len: u64, pitch: Reg) -> Result<Tile> {
+        self.tile_at(what, at, rows, len, self.regs.get(pitch).into())
+    }
+
+    /// A local tile; a pitch of 0 is dense.
+    pub(super) fn tile_at(&self, what: &'static str, at: u32, rows: u64, len: u64, pitch: u64) -> Result<Tile> {
+        let local = Local::from_bits(at).ok_or(Fault::Place { what, expected: "A, W or the accumulators" })?;
+        positive(what, rows)?;
+        positive(what, len)?;
+        let pitch = if pitch == 0 { len } else { pitch };
+        if pitch < len && rows > 1 {
+            return Err(Fault::Overlap { what, len, pitch });
+        }
+        let limit = self.capacity(local.space);
+        let last = (rows - 1).saturating_mul(pitch);
+        let end = u64::from(local.offset).saturating_add(last).saturating_add(len);
+        if end > limit {
+            return Err(Fault::Bounds { what, space: local.space.name(), end, limit });
+        }
+        // All below `limit`, which has 25 bits at most; the pitch of a single row does not matter.
+        let pitch = if rows == 1 { len } else { pitch };
+        Ok(Tile { space: local.space, offset: local.offset, rows: rows as u32, len: len as u32, pitch: pitch as u32 })
+    }
+
+    /// A tile of a scratchpad.
+    pub(super) fn bytes(&self, what: &'static str, at: u32, rows: u64, len: u64, pitch: Reg) -> Result<Tile> {
+        let tile = self.tile(what, at, rows, len, pitch)?;
+        if tile.space == Space::Acc {
+            return Err(Fault::Place { what, expected: "a scratchpad (A or W)" });
+        }
+        Ok(tile)
+    }
+
+    /// A tile of accumulators.
+    pub(super) fn acc(&self, what: &'static str, at: u32, rows: u64, len: u64, pitch: Reg) -> Result<Tile> {
+        let tile = self.tile(what, at, rows, len, pitch)?;
+        if tile.space != Space::Acc {
+            return Err(Fault::Place { what, expected: "the accumulators" });
+        }
+        Ok(tile)
+    }
+
+    fn capacity(&self, space: Space) -> u64 {
+        match space {
+            Space::A => self.config.sram.a.bytes.into(),
+            Space::W => self.config.sram.w.bytes.into(),
+            Space::Acc => self.config.acc_elements().into(),
+        }
+    }
+
+    fn dram(&self, what: &'static str, at: u32, rows: u64, len: u64, pitch: u64) -> Result<DramTile> {
+        let addr = DramAddr::from_bits(at).ok_or(Fault::Place { what, expected: "regions 0 to 3" })?;
+        let offset = (u64::from(self.regs.get(Reg::Dhi)) << 29) + u64::from(addr.offset);
+        self.dram_at(what, DramTile { region: addr.region, offset, rows: rows as u32, len: len as u32, pitch }, rows, len)
+    }
+
+    /// Checks a DRAM tile whose counts were not cut to 32 bits yet.
+    fn dram_at(&self, what: &'static str, tile: DramTile, rows: u64, len: u64) -> Result<DramTile> {
+        positive(what, rows)?;
+        positive(what, len)?;
+        let last = (rows - 1).saturating_mul(tile.pitch);
+        let end = tile.offset.saturating_add(last).saturating_add(len);
+        let limit = self.regions[tile.region.index()];
+        if end > limit || rows > u32::MAX.into() || len > u32::MAX.into() {
+            return Err(Fault::Bounds { what, space: tile.region.name(), end, limit });
+        }
+        Ok(tile)
+    }
+
+    fn load(&self, inst: &Inst) -> Result<Work> {
+        let (rows, len) = (u64::from(self.reg(Reg::Rows)), u64::from(self.reg(Reg::Rowb)));
+        let pitch = if inst.flags & flags::BCAST != 0 { 0 } else { dense(self.reg(Reg::Dstride), len) };
+        let from = self.dram("the load's source", inst.a, rows, len, pitch)?;
+        let to = self.transfer_tile("the load's destination", inst.b, rows, len, true)?;
+        let accumulate = Local::from_bits(inst.b).is_some_and(|l| l.accumulate);
+        Ok(Work::Load { from, to, accumulate })
+    }
+
+    /// The local side of a transfer of `len` bytes per row; `wide` accumulators move four bytes each.
+    fn transfer_tile(&self, what: &'static str, at: u32, rows: u64, len: u64, wide: bool) -> Result<Tile> {
+        let is_acc = Local::from_bits(at).is_some_and(|l| l.space == Space::Acc);
+        if !is_acc || !wide {
+            return self.tile(what, at, rows, len, Reg::Lstride);
+        }
+        if !len.is_multiple_of(4) {
+            return Err(Fault::Value { what, found: len as i64, expected: "a multiple of 4 bytes per row" });
+        }
+        self.tile(what, at, rows, len / 4, Reg::Lstride)
+    }
+
+    fn store(&self, inst: &Inst) -> Result<Work> {
+        let what = "the store's destination";
+        let (rows, len) = (u64::from(self.reg(Reg::Rows)), u64::from(self.reg(Reg::Rowb)));
+        let to = self.dram(what, inst.b, rows, len, dense(self.reg(Reg::Dstride), len))?;
+        if to.pitch < len && rows > 1 {
+            return Err(Fault::Overlap { what, len, pitch: to.pitch });
+        }
+        if !to.region.is_writable() {
+            return Err(Fault::ReadOnly(to.region.name()));
+        }
+        let local = Local::from_bits(inst.a).ok_or(Fault::Place { what, expected: "a local address" })?;
+        let from = self.transfer_tile("the store's source", inst.a, rows, len, local.full_width)?;
+        let narrow = from.space == Space::Acc && !local.full_width;
+        let requant = narrow.then(|| self.requantize(len, inst.flags)).transpose()?;
+        Ok(Work::Store { from, to, requant })
+    }
+
+    fn im2col(&self, inst: &Inst) -> Result<Work> {
+        let window = self.window()?;
+        let channels = u64::from(self.reg(Reg::Ic));
+        let pitch = dense(self.reg(Reg::Dstride), channels);
+        let rows = u64::from(self.reg(Reg::Rows));
+        positive("ROWS", rows)?;
+        let len = product(&[window.kh.into(), window.kw.into(), channels]);
+        let to = self.bytes("the rows of taps", inst.b, rows, len, Reg::Lstride)?;
+        let per_image = window.pixels_out();
+        let images = (u64::from(inst.c) + rows).div_ceil(per_image);
+        let pixels = product(&[images, window.ih.into(), window.iw.into()]);
+        let image = self.dram("the image", inst.a, pixels, channels, pitch)?;
+        if pitch < channels && pixels > 1 {
+            return Err(Fault::Overlap { what: "the image", len: channels, pitch });
+        }
+        Ok(Work::Im2col(Im2col { image, window, first: inst.c, to, pad: self.reg(Reg::Padv) as u8 }))
+    }
+
+    fn preload(&mut self, inst: &Inst) -> Result<Work> {
+        let (k, n) = (self.reg(Reg::K), self.reg(Reg::N));
+        let dtype = self.dtype(Reg::DtypeW, "the weights", &[Dtype::S8, Dtype::U8, Dtype::S4])?;
+        let len = if dtype == Dtype::S4 { u64::from(n).div_ceil(2) } else { n.into() };
+        let tile = self.bytes("the preloaded operand", inst.a, k.into(), len, Reg::PitchW)?;
+        let zp = self.zero_point(Reg::Zw, dtype)?;
+        self.factor = Some(Factor { tile, k, n, dtype, zp });
+        Ok(Work::Preload)
+    }
+
+    fn gemm(&self, inst: &Inst) -> Result<Work> {
+        let w = self.factor.ok_or(Fault::NoPreload)?;
+        let m = u64::from(self.reg(Reg::M));
+        let input = self.operand(Reg::DtypeA, Reg::Sa, Reg::Za)?;
+        let a = self.bytes("the rows", inst.a, m, w.k.into(), Reg::PitchA)?;
+        let acc = self.acc("the accumulators", inst.b, m, w.n.into(), Reg::PitchO)?;
+        Ok(Work::Gemm(Gemm { a, input, w, acc, accumulate: accumulates(inst.flags, inst.b) }))
+    }
+
+    fn dwconv(&self, inst: &Inst) -> Result<Work> {
+        let window = self.window()?;
+        let (channels, n) = (self.reg(Reg::Groups), self.reg(Reg::N));
+        positive("GROUPS", channels.into())?;
+        if n == 0 || !n.is_multiple_of(channels) {
+            return Err(Fault::Value { what: "N", found: n.into(), expected: "a positive multiple of GROUPS" });
+        }
+        let pixels = product(&[window.ih.into(), window.iw.into()]);
+        let taps = product(&[window.kh.into(), window.kw.into()]);
+        let weight_dtype = self.dtype(Reg::DtypeW, "the weights", &[Dtype::S8, Dtype::U8])?;
+        Ok(Work::Dwconv(Dwconv {
+            image: self.bytes("the image", inst.a, pixels, channels.into(), Reg::PitchA)?,
+            input: self.operand(Reg::DtypeA, Reg::Sa, Reg::Za)?,
+            weights: self.bytes("the weights", inst.b, taps, n.into(), Reg::PitchW)?,
+            weight_dtype,
+            zw: self.zero_point(Reg::Zw, weight_dtype)?,
+            window,
+            multiplier: n / channels,
+            acc: self.acc("the accumulators", inst.c, window.pixels_out(), n.into(), Reg::PitchO)?,
+            accumulate: accumulates(inst.flags, inst.c),
+        }))
+    }
+
+    /// The window registers; every count is positive and at most 2^24, so that positions fit i64 with room to spare.
+    pub(super) fn window(&self) -> Result<Window> {
+        let count = |reg: Reg| {
+            let value = self.reg(reg);
+            if (1..=1 << 24).contains(&value) {
+                return Ok(value);
+            }
+            Err(Fault::Value { what: reg.info().name, found: value.into(), expected: "1 to 2^24" })
+        };
+        let signed = |reg: Reg| self.regs.signed(reg);
+        Ok(Window {
+            ih: count(Reg::Ih)?,
+            iw: count(Reg::Iw)?,
+            kh: count(Reg::Kh)?,
+            kw: count(Reg::Kw)?,
+            sh: count(Reg::Sh)?,
+            sw: count(Reg::Sw)?,
+            dh: count(Reg::Dh)?,
+            dw: count(Reg::Dw)?,
+            pt: signed(Reg::Pt),
+            pl: signed(Reg::Pl),
+            pb: signed(Reg::Pb),
+            pr: signed(Reg::Pr),
+            oh: count(Reg::Oh)?,
+            ow: count(Reg::Ow)?,
+        })
+    }
+
+    /// The requantizer's settings for `n` columns.
+    pub(super) fn requantize(&self, n: u64, bits: u16) -> Result<Requantize> {
+        let entries = if bits & flags::PC != 0 { n } else { 1 };
+        let (at, len) = (self.reg(Reg::RqTable), u64::from(RQ_ENTRY_BYTES));
+        let table = self.tile_at("the requantizer's table", at, entries, len, 0)?;
+        if table.space == Space::Acc {
+            return Err(Fault::Place { what: "the requantizer's table", expected: "a scratchpad (A or W)" });
+        }
+        Ok(Requantize { mode: self.mode()?, table, target: self.target()? })
+    }
+
+    /// RQ_MODE, which the configuration must list.
+    pub(super) fn mode(&self) -> Result<RequantMode> {
+        let found = self.reg(Reg::RqMode);
+        let mode = RequantMode::from_u32(found);
+        let mode = mode.ok_or(Fault::Value { what: "RQ_MODE", found: found.into(), expected: "1, 2 or 3" })?;
+        if self.config.has_requant(mode) { Ok(mode) } else { Err(Fault::Mode(mode.name())) }
+    }
+
+    /// The 8-bit output of SO, ZO, CLAMP and DTYPE_O.
+    pub(super) fn target(&self) -> Result<Target> {
+        let dtype = self.dtype(Reg::DtypeO, "the output", &[Dtype::S8, Dtype::U8])?;
+        let (least, greatest) = dtype.range().unwrap_or_default();
+        let (lo, hi) = (self.regs.signed(Reg::ClampLo), self.regs.signed(Reg::ClampHi));
+        if lo > hi || lo < least || hi > greatest {
+            let found = if lo < least { lo } else { hi };
+            return Err(Fault::Value { what: "the clamp", found: found.into(), expected: "LO <= HI in DTYPE_O's range" });
+        }
+        Ok(Target { scale: self.scale(Reg::So)?, zp: self.regs.signed(Reg::Zo), lo, hi })
+    }
+
+    /// An 8-bit operand.
+    pub(super) fn operand(&self, dtype: Reg, scale: Reg, zp: Reg) -> Result<Operand> {
+        let dtype = self.dtype(dtype, "the operand", &[Dtype::S8, Dtype::U8])?;
+        let zp = self.zero_point(zp, dtype)?;
+        Ok(Operand { dtype, affine: Affine { scale: self.scale(scale)?, zp } })
+    }
+
+    fn scale(&self, reg: Reg) -> Result<f32> {
+        let scale = self.regs.float(reg);
+        check_scale(scale).map_err(|e| Fault::Constants(format!("{}: {e}", reg.info().name)))?;
+        Ok(scale)
+    }
+
+    fn zero_point(&self, reg: Reg, dtype: Dtype) -> Result<i32> {
+        let zp = self.regs.signed(reg);
+        if dtype.range().is_some_and(|(lo, hi)| (lo..=hi).contains(&zp)) {
+            return Ok(zp);
+        }
+        Err(Fault::Value { what: reg.info().name, found: zp.into(), expected: "a value of the operand's type" })
+    }
+
+    /// The type in a register: one of `legal` and one that the configuration lists.
+    pub(super) fn dtype(&self, reg: Reg, what: &'static str, legal: &[Dtype]) -> Result<Dtype> {
+        let code = self.reg(reg);
+        let dtype = Dtype::from_code(code).filter(|d| legal.contains(d)).ok_or(Fault::Type {
+            what,
+            found: Dtype::from_code(code).map_or("unknown", Dtype::name),
+            expected: "an integer type that this instruction executes",
+        })?;
+        if self.config.dtypes.contains(&listed(dtype)) {
+            return Ok(dtype);
+        }
+        Err(Fault::Type { what, found: dtype.name(), expected: "a type of the configuration's list" })
+    }
+}
+
+/// The configuration's name of a type.
+fn listed(dtype: Dtype) -> NpuType {
+    match dtype {
+        Dtype::S8 => NpuType::S8,
+        Dtype::U8 => NpuType::U8,
+        Dtype::S4 => NpuType::S4,
+        Dtype::S16 => NpuType::S16,
+        Dtype::F16 => NpuType::F16,
+        Dtype::Bf16 => NpuType::Bf16,
+    }
+}
+
+/// Whether a write adds: by the flag ACC or by bit 30 of the address.
+pub(super) fn accumulates(bits: u16, at: u32) -> bool {
+    bits & flags::ACC != 0 || Local::from_bits(at).is_some_and(|l| l.accumulate)
+}
+
+fn dense(pitch: u32, len: u64) -> u64 {
+    if pitch == 0 { len } else { pitch.into() }
+}
+
+fn positive(what: &'static str, count: u64) -> Result<()> {
+    if count > 0 { Ok(()) } else { Err(Fault::Value { what, found: 0, expected: "a positive size" }) }
+}
+
+/// A product that sticks at the greatest u64, which no memory holds.
+pub(super) fn product(factors: &[u64]) -> u64 {
+    factors.iter().fold(1, |p: u64, f| p.saturating_mul(*f))
+}

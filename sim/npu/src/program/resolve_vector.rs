@@ -1,0 +1,135 @@
+//! Instructions of the vector unit to work.
+
+use super::resolve::{Cx, accumulates, product};
+use super::{Binary, Pool, Unary, Work};
+use crate::error::Fault;
+use crate::isa::{Dtype, Inst, Opcode, Reg, Space, flags};
+use ottava_hal::refmath::{RequantMode, Target};
+
+type Result<T> = std::result::Result<T, Fault>;
+
+/// Bytes of the tables.
+const LUT8_BYTES: u64 = 256;
+const LUT16_BYTES: u64 = 2 * 513;
+const SOFTMAX_BYTES: u64 = 4 * 256;
+
+impl Cx<'_> {
+    /// The work of an instruction of the groups 28, 30-3F, 40 and 41.
+    pub(super) fn vector(&self, inst: &Inst) -> Result<Work> {
+        let (m, n) = (u64::from(self.reg(Reg::M)), u64::from(self.reg(Reg::N)));
+        match inst.op {
+            Opcode::Requant => Ok(Work::Requant {
+                from: self.acc("the accumulators", inst.a, m, n, Reg::PitchA)?,
+                to: self.bytes("the output", inst.b, m, n, Reg::PitchO)?,
+                requant: self.requantize(n, inst.flags)?,
+            }),
+            Opcode::Add | Opcode::Sub | Opcode::Mul | Opcode::Min | Opcode::Max | Opcode::Cmp => self.binary(inst, m, n),
+            Opcode::Shift => {
+                if inst.c > 31 {
+                    return Err(Fault::Value { what: "the shift", found: inst.c.into(), expected: "0 to 31" });
+                }
+                let from = self.acc("the accumulators", inst.a, m, n, Reg::PitchA)?;
+                let to = self.acc("the output", inst.b, m, n, Reg::PitchO)?;
+                Ok(Work::Shift { from, to, amount: inst.c })
+            }
+            Opcode::Redsum | Opcode::Redmax => self.reduce(inst, m, n),
+            Opcode::Pool => self.pool(inst),
+            Opcode::Xpose => self.transpose(inst, m, n),
+            _ => self.unary(inst, m, n),
+        }
+    }
+
+    fn binary(&self, inst: &Inst, m: u64, n: u64) -> Result<Work> {
+        let rows = if inst.flags & flags::BROW != 0 { 1 } else { m };
+        let len = if inst.flags & flags::BELEM != 0 { 1 } else { n };
+        let tflite = inst.flags & flags::TFL != 0;
+        let mode = if tflite { self.mode()? } else { RequantMode::Fp32Rne };
+        if tflite && (mode == RequantMode::Fp32Rne || inst.flags & flags::QLIN != 0) {
+            let expected = "2 or 3 with TFL, and TFL without QLIN";
+            return Err(Fault::Value { what: "RQ_MODE", found: mode.as_u32().into(), expected });
+        }
+        Ok(Work::Binary(Binary {
+            op: inst.op,
+            flags: inst.flags,
+            mode,
+            a: (
+                self.bytes("the first operand", inst.a, m, n, Reg::PitchA)?,
+                self.operand(Reg::DtypeA, Reg::Sa, Reg::Za)?,
+            ),
+            b: (
+                self.bytes("the second operand", inst.b, rows, len, Reg::PitchW)?,
+                self.operand(Reg::DtypeW, Reg::Sb, Reg::Zb)?,
+            ),
+            out: self.bytes("the output", inst.c, m, n, Reg::PitchO)?,
+            target: self.target()?,
+        }))
+    }
+
+    fn unary(&self, inst: &Inst, m: u64, n: u64) -> Result<Work> {
+        let size = if inst.op == Opcode::Lut16 { 2 } else { 1 };
+        let from = self.bytes("the operand", inst.a, m, product(&[n, size]), Reg::PitchA)?;
+        let to = self.bytes("the output", inst.b, m, product(&[n, size]), Reg::PitchO)?;
+        let operand = || self.operand(Reg::DtypeA, Reg::Sa, Reg::Za);
+        let op = match inst.op {
+            Opcode::Lut8 => Unary::Lut8 { table: self.table(LUT8_BYTES)? },
+            Opcode::Lut16 => {
+                self.dtype(Reg::DtypeA, "the operand", &[Dtype::S16])?;
+                Unary::Lut16 { table: self.table(LUT16_BYTES)? }
+            }
+            Opcode::Cast => Unary::Cast { input: operand()?, target: self.target()? },
+            Opcode::Rescale => Unary::Rescale { input: operand()?, target: self.target()? },
+            _ => Unary::Softmax { table: self.table(SOFTMAX_BYTES)?, input: operand()?, target: self.softmax_target()? },
+        };
+        Ok(Work::Unary { op, from, to })
+    }
+
+    fn softmax_target(&self) -> Result<Target> {
+        let target = self.target()?;
+        let multiplier = ottava_hal::refmath::softmax::softmax_multiplier(target.scale);
+        multiplier.map(|_| target).map_err(|e| Fault::Constants(e.to_string()))
+    }
+
+    fn table(&self, bytes: u64) -> Result<super::Tile> {
+        let table = self.tile_at("the table at LUT", self.reg(Reg::Lut), 1, bytes, 0)?;
+        if table.space == Space::Acc {
+            return Err(Fault::Place { what: "the table at LUT", expected: "a scratchpad (A or W)" });
+        }
+        Ok(table)
+    }
+
+    fn reduce(&self, inst: &Inst, m: u64, n: u64) -> Result<Work> {
+        let from = self.bytes("the operand", inst.a, m, n, Reg::PitchA)?;
+        let input = self.operand(Reg::DtypeA, Reg::Sa, Reg::Za)?;
+        if inst.op == Opcode::Redmax {
+            return Ok(Work::Redmax { from, input, to: self.bytes("the output", inst.b, 1, n, Reg::PitchO)? });
+        }
+        let to = self.acc("the accumulators", inst.b, 1, n, Reg::PitchO)?;
+        Ok(Work::Redsum { from, input, to, accumulate: accumulates(inst.flags, inst.b) })
+    }
+
+    fn pool(&self, inst: &Inst) -> Result<Work> {
+        let window = self.window()?;
+        let channels = u64::from(self.reg(Reg::Ic));
+        let pixels = product(&[window.ih.into(), window.iw.into()]);
+        if inst.flags & flags::AVG == 0 && inst.flags != 0 {
+            return Err(Fault::Value { what: "POOL's flags", found: inst.flags.into(), expected: "PAD, RAW with AVG" });
+        }
+        Ok(Work::Pool(Pool {
+            image: self.bytes("the image", inst.a, pixels, channels, Reg::PitchA)?,
+            input: self.operand(Reg::DtypeA, Reg::Sa, Reg::Za)?,
+            window,
+            flags: inst.flags,
+            mode: if inst.flags & flags::AVG != 0 { self.mode()? } else { RequantMode::Fp32Rne },
+            to: self.bytes("the output", inst.b, window.pixels_out(), channels, Reg::PitchO)?,
+            target: self.target()?,
+        }))
+    }
+
+    fn transpose(&self, inst: &Inst, m: u64, n: u64) -> Result<Work> {
+        let dtype = self.dtype(Reg::DtypeA, "the operand", &[Dtype::S8, Dtype::U8, Dtype::S16])?;
+        let element = if dtype == Dtype::S16 { 2 } else { 1 };
+        let from = self.bytes("the operand", inst.a, m, product(&[n, element]), Reg::PitchA)?;
+        let to = self.bytes("the output", inst.b, n, product(&[m, element]), Reg::PitchO)?;
+        Ok(Work::Xpose { from, to, element: element as u32 })
+    }
+}

@@ -1,0 +1,128 @@
+//! What one step costs: cycles of its unit, bytes of its transfer, and the static counters.
+
+use crate::NpuConfig;
+use crate::analytic::{ArrayShape, Depthwise, Gemm, compute_cycles, sram_accesses};
+use crate::config::Depthwise as Policy;
+use crate::error::Fault;
+use crate::isa::{Queue, Space};
+use crate::machine::Counters;
+use crate::program::{Access, Dwconv, Place, Pool, Step, Unary, Work};
+
+/// The cost of one step.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cost {
+    /// Cycles of the array or the vector unit; 0 for transfers and control.
+    pub cycles: u64,
+    /// Bytes over the memory bus; 0 for all but transfers.
+    pub dma_bytes: u64,
+    /// The counters that do not depend on data.
+    pub counters: Counters,
+}
+
+/// The cost of `step` on a device.
+pub fn cost(config: &NpuConfig, step: &Step) -> Result<Cost, Fault> {
+    let mut cost = Cost { counters: Counters { instructions: 1, ..Counters::default() }, ..Cost::default() };
+    for access in step.accesses() {
+        count_access(&mut cost.counters, &access);
+    }
+    match &step.work {
+        Work::Nop | Work::Irq | Work::Wait(_) | Work::Signal(_) | Work::Preload => {}
+        Work::Load { .. } | Work::Im2col(_) | Work::Store { .. } => transfer(config, &mut cost, step),
+        Work::Gemm(g) => {
+            let shape = ArrayShape::from(&config.array);
+            let gemm = Gemm::new(g.a.rows.into(), g.w.n.into(), g.w.k.into());
+            cost.cycles = compute_cycles(&shape, &gemm).map_err(range)?;
+            let accesses = sram_accesses(&shape, &gemm).map_err(range)?;
+            cost.counters.macs = gemm.macs().map_err(range)?;
+            cost.counters.sram_bytes_read = accesses.a.saturating_add(accesses.w);
+            cost.counters.acc_written = accesses.o;
+        }
+        Work::Dwconv(d) => depthwise(config, &mut cost, step, d)?,
+        _ => vector(config, &mut cost, step),
+    }
+    Ok(cost)
+}
+
+fn range(e: crate::analytic::Error) -> Fault {
+    Fault::Constants(e.to_string())
+}
+
+/// Adds an access, each unit once.
+fn count_access(counters: &mut Counters, access: &Access) {
+    let (slot, units) = match access.place {
+        Place::Dram(t) if access.write => (&mut counters.dram_bytes_written, u64::from(t.rows) * u64::from(t.len)),
+        Place::Dram(t) => (&mut counters.dram_bytes_read, u64::from(t.rows) * u64::from(t.len)),
+        Place::Local(t) if t.space == Space::Acc && access.write => (&mut counters.acc_written, t.units()),
+        Place::Local(t) if t.space == Space::Acc => (&mut counters.acc_read, t.units()),
+        Place::Local(t) if access.write => (&mut counters.sram_bytes_written, t.units()),
+        Place::Local(t) => (&mut counters.sram_bytes_read, t.units()),
+    };
+    *slot = slot.saturating_add(units);
+}
+
+fn transfer(config: &NpuConfig, cost: &mut Cost, step: &Step) {
+    let counters = &mut cost.counters;
+    if let Work::Im2col(w) = &step.work {
+        // Rows of taps overlap; the engine fetches a byte once where that is less than fetching every tap.
+        counters.dram_bytes_read = counters.dram_bytes_read.min(w.to.units());
+    }
+    if let Work::Store { requant: Some(_), from, .. } = &step.work {
+        counters.requantized = from.units();
+    }
+    cost.dma_bytes = counters.dram_bytes_read.saturating_add(counters.dram_bytes_written);
+    counters.dma_transfers = 1;
+    counters.dma_bursts = cost.dma_bytes.div_ceil(config.dma.max_burst.into());
+}
+
+fn depthwise(config: &NpuConfig, cost: &mut Cost, step: &Step, d: &Dwconv) -> Result<(), Fault> {
+    let taps = u64::from(d.window.kh).saturating_mul(d.window.kw.into());
+    let layer = Depthwise { gemm: Gemm::new(d.acc.rows.into(), 1, taps), channels: d.acc.len.into() };
+    // The queue has chosen between array and vector unit; the policy chooses among the ways of the array.
+    let policies: &[Policy] = match (step.queue, config.array.depthwise) {
+        (Queue::Vec, _) => &[Policy::Vector],
+        (_, Policy::PerChannel) => &[Policy::PerChannel],
+        (_, Policy::Packed) => &[Policy::Packed],
+        _ => &[Policy::PerChannel, Policy::Packed],
+    };
+    let shape = ArrayShape::from(&config.array);
+    let costs = policies.iter().map(|&p| layer.cost(&shape, p, config.vector.lanes.into()).map_err(range));
+    let costs = costs.collect::<Result<Vec<_>, _>>()?;
+    let per_op = if step.queue == Queue::Vec { config.vector_cycles("mac") } else { 1 };
+    cost.cycles = costs.iter().map(|c| c.cycles).min().unwrap_or(0).saturating_mul(per_op);
+    cost.counters.macs = d.acc.units().saturating_mul(taps);
+    Ok(())
+}
+
+/// Operations of the vector unit: `ceil(elements / lanes)` times the cycles of the operation.
+fn vector(config: &NpuConfig, cost: &mut Cost, step: &Step) {
+    let elements = elements(&step.work);
+    let name = step.op.info().cycles.unwrap_or("nop");
+    let groups = elements.div_ceil(config.vector.lanes.into());
+    cost.cycles = groups.saturating_mul(config.vector_cycles(name));
+    cost.counters.vector_ops = elements;
+    match &step.work {
+        Work::Requant { from, .. } => cost.counters.requantized = from.units(),
+        Work::Unary { op: Unary::Lut8 { .. } | Unary::Softmax { .. }, from, .. } => {
+            cost.counters.lut_lookups = from.units();
+        }
+        Work::Unary { op: Unary::Lut16 { .. }, from, .. } => cost.counters.lut_lookups = from.units() / 2,
+        _ => {}
+    }
+}
+
+/// Elementary operations of a vector instruction; a Softmax walks each row three times.
+fn elements(work: &Work) -> u64 {
+    match work {
+        Work::Requant { from, .. } | Work::Shift { from, .. } => from.units(),
+        Work::Redsum { from, .. } | Work::Redmax { from, .. } => from.units(),
+        Work::Binary(b) => b.out.units(),
+        Work::Unary { op: Unary::Softmax { .. }, from, .. } => from.units().saturating_mul(3),
+        Work::Unary { op: Unary::Lut16 { .. }, from, .. } => from.units() / 2,
+        Work::Unary { from, .. } => from.units(),
+        Work::Pool(Pool { to, window, .. }) => {
+            to.units().saturating_mul(window.kh.into()).saturating_mul(window.kw.into())
+        }
+        Work::Xpose { from, element, .. } => from.units() / u64::from((*element).max(1)),
+        _ => 0,
+    }
+}

@@ -1,0 +1,350 @@
+//! The event engine: queues, tokens, events and DMA channels.
+//!
+//! **Start.** A queue's head starts at the latest of: its issue, the end of the instruction before it (transfers: the
+//! start, since up to `in_flight` of them overlap), each popped token, room for each pushed token (reserved at the
+//! start), its event, and its DMA channel. Fence events are signalled by the host before the run.
+//! **Transfers.** A transfer takes `L + bytes/B`; the bus carries the data of one transfer at a time. With an in-flight
+//! limit of 1 a transfer holds one of the channels until its end; above, each queue has up to channels times the limit
+//! of transfers under way, whose latencies overlap. Transfers of one queue complete in order. Without overlap (`overlap: None`) transfers and arithmetic exclude each other.
+
+use super::{Cost, QueueTime, Reason, Span, Timing};
+use crate::NpuConfig;
+use crate::analytic::Dram;
+use crate::config::Overlap;
+use crate::error::{Fault, Violation};
+use crate::isa::{FIRST_FENCE_EVENT, N_EVENTS, Queue, TOKEN_CAPACITY};
+use crate::program::{Step, Work};
+use std::collections::VecDeque;
+
+/// Simulates the steps; `decoded` and `costs` have one entry per step. Fails if no queue can go on.
+pub fn simulate(config: &NpuConfig, steps: &[Step], decoded: &[u32], costs: &[Cost]) -> Result<Timing, Violation> {
+    let mut engine = Engine::new(config, steps, decoded, costs);
+    while engine.n_started < steps.len() {
+        engine.act()?;
+    }
+    engine.finish().ok_or(Violation { index: 0, node: None, fault: Fault::Cycles })
+}
+
+/// Tokens of one counter: when each was given, and when room last appeared.
+#[derive(Default)]
+struct Counter {
+    stamps: VecDeque<u64>,
+    room_at: u64,
+}
+
+#[derive(Default)]
+struct QueueState {
+    /// Issued steps and their issue times.
+    fifo: VecDeque<(usize, u64)>,
+    /// When the last slot became free.
+    room_at: u64,
+    /// Earliest start of the next instruction.
+    free_at: u64,
+    /// End of the latest instruction.
+    last_end: u64,
+    /// Ends of transfers under way.
+    in_flight: VecDeque<u64>,
+    time: QueueTime,
+}
+
+struct Engine<'a> {
+    config: &'a NpuConfig,
+    steps: &'a [Step],
+    decoded: &'a [u32],
+    costs: &'a [Cost],
+    /// The command processor: time and next step.
+    processor: (u64, usize),
+    queues: [QueueState; 4],
+    /// Forward counters: from queue i to i + 1.
+    ready: [Counter; 3],
+    /// Backward counters: from queue i + 1 to i.
+    free: [Counter; 3],
+    events: Vec<VecDeque<u64>>,
+    /// Which queue signals an event, for the reason of a stall.
+    signaller: Vec<Option<Queue>>,
+    channels: Vec<u64>,
+    /// When the memory bus is free.
+    bus: u64,
+    /// Ends of the latest transfer and of the latest arithmetic.
+    ends: (u64, u64),
+    n_started: usize,
+    spans: Vec<Span>,
+}
+
+/// The latest condition so far.
+struct Latest {
+    at: u64,
+    reason: Reason,
+}
+
+impl Latest {
+    fn and(&mut self, at: u64, reason: Reason) {
+        if at > self.at || (at == self.at && reason < self.reason) {
+            *self = Self { at, reason };
+        }
+    }
+}
+
+impl<'a> Engine<'a> {
+    fn new(config: &'a NpuConfig, steps: &'a [Step], decoded: &'a [u32], costs: &'a [Cost]) -> Self {
+        let n_events = N_EVENTS as usize;
+        let mut signaller = vec![None; n_events];
+        for step in steps {
+            if let Work::Signal(e) = step.work {
+                signaller[e as usize % n_events] = Some(step.queue);
+            }
+        }
+        Self {
+            config,
+            steps,
+            decoded,
+            costs,
+            processor: (0, 0),
+            queues: Default::default(),
+            ready: Default::default(),
+            free: Default::default(),
+            events: vec![VecDeque::new(); n_events],
+            signaller,
+            channels: vec![0; config.dma.channels as usize],
+            bus: 0,
+            ends: (0, 0),
+            n_started: 0,
+            spans: Vec::with_capacity(steps.len()),
+        }
+    }
+
+    /// The earliest possible action.
+    fn act(&mut self) -> Result<(), Violation> {
+        let heads = Queue::ALL.into_iter().filter_map(|q| self.head_start(q).map(|latest| (latest.at, Some((q, latest)))));
+        let issue = self.issue_time().map(|at| (at, None));
+        let first = heads.chain(issue).min_by_key(|(at, _)| *at);
+        match first {
+            Some((_, Some((queue, latest)))) => {
+                self.start(queue, &latest);
+                Ok(())
+            }
+            Some((at, None)) => {
+                self.issue(at);
+                Ok(())
+            }
+            None => Err(self.deadlock()),
+        }
+    }
+
+    fn depth(&self, queue: Queue) -> usize {
+        let depth = self.config.queues.depth;
+        [depth.ld, depth.ex, depth.vec, depth.st][queue.index()] as usize
+    }
+
+    /// When the command processor can hand over the next step; `None` if there is none or its queue is full.
+    fn issue_time(&self) -> Option<u64> {
+        let (time, next) = self.processor;
+        let queue = self.steps.get(next)?.queue;
+        let state = &self.queues[queue.index()];
+        let decode = u64::from(self.decoded[next]).saturating_mul(self.config.queues.decode_cycles.into());
+        (state.fifo.len() < self.depth(queue)).then(|| time.saturating_add(decode).max(state.room_at))
+    }
+
+    fn issue(&mut self, at: u64) {
+        let (_, next) = self.processor;
+        self.queues[self.steps[next].queue.index()].fifo.push_back((next, at));
+        self.processor = (at, next + 1);
+    }
+
+    /// When the head of a queue can start, and what it waits for last; `None` if it cannot be said yet.
+    fn head_start(&self, queue: Queue) -> Option<Latest> {
+        let q = queue.index();
+        let state = &self.queues[q];
+        let &(s, issued) = state.fifo.front()?;
+        let step = &self.steps[s];
+        let mut latest = Latest { at: issued, reason: Reason::Issue };
+        latest.and(state.free_at, Reason::Drain);
+        let tokens = step.tokens;
+        let mut counters: [Option<(&Counter, Queue, bool)>; 4] = [None; 4];
+        if q > 0 {
+            let prev = Queue::ALL[q - 1];
+            counters[0] = tokens.pop_prev.then_some((&self.ready[q - 1], prev, true));
+            counters[1] = tokens.push_prev.then_some((&self.free[q - 1], prev, false));
+        }
+        if q < 3 {
+            let next = Queue::ALL[q + 1];
+            counters[2] = tokens.pop_next.then_some((&self.free[q], next, true));
+            counters[3] = tokens.push_next.then_some((&self.ready[q], next, false));
+        }
+        for (counter, other, pop) in counters.into_iter().flatten() {
+            if pop {
+                latest.and(*counter.stamps.front()?, blame(other));
+            } else if counter.stamps.len() >= TOKEN_CAPACITY as usize {
+                return None;
+            } else {
+                latest.and(counter.room_at, blame(other));
+            }
+        }
+        if let Work::Wait(e) = step.work
+            && e < FIRST_FENCE_EVENT
+        {
+            let by = self.signaller[e as usize].map_or(Reason::DepToken, blame);
+            latest.and(*self.events[e as usize].front()?, by);
+        }
+        self.resources(queue, s, &mut latest);
+        Some(latest)
+    }
+
+    /// Adds the conditions of channels and of exclusive use.
+    fn resources(&self, queue: Queue, s: usize, latest: &mut Latest) {
+        let is_transfer = self.costs[s].dma_bytes > 0;
+        let other = if queue == Queue::Ld { Reason::DmaOut } else { Reason::DmaIn };
+        if is_transfer {
+            let limit = self.in_flight_limit();
+            let under_way = &self.queues[queue.index()].in_flight;
+            if self.config.dma.in_flight == 1 {
+                latest.and(self.channels.iter().copied().min().unwrap_or(0), other);
+            } else if under_way.len() >= limit {
+                latest.and(under_way[under_way.len() - limit], other);
+            }
+        }
+        if self.config.dma.overlap == Overlap::None {
+            if is_transfer {
+                latest.and(self.ends.1, Reason::DepToken);
+            } else if self.costs[s].cycles > 0 {
+                latest.and(self.ends.0, Reason::DmaIn);
+            }
+        }
+    }
+
+    fn start(&mut self, queue: Queue, latest: &Latest) {
+        let q = queue.index();
+        let Some((s, _)) = self.queues[q].fifo.pop_front() else { return };
+        let start = latest.at;
+        let cost = &self.costs[s];
+        self.take(queue, s, start);
+        let is_transfer = cost.dma_bytes > 0;
+        let end = if is_transfer { self.transfer_end(start, cost.dma_bytes) } else { start.saturating_add(cost.cycles) };
+        let limit = self.in_flight_limit();
+        let state = &mut self.queues[q];
+        state.room_at = start;
+        let end = end.max(state.last_end);
+        account(state, start, end, latest.reason);
+        let streams = matches!(queue, Queue::Ld | Queue::St);
+        state.free_at = if streams { start } else { end };
+        state.last_end = end;
+        if is_transfer {
+            while state.in_flight.len() >= limit {
+                state.in_flight.pop_front();
+            }
+            state.in_flight.push_back(end);
+            self.ends.0 = self.ends.0.max(end);
+        } else if cost.cycles > 0 {
+            self.ends.1 = self.ends.1.max(end);
+        }
+        self.give(queue, s, end);
+        self.spans.push(Span { step: s as u32, start, end });
+        self.n_started += 1;
+    }
+
+    /// Takes tokens and signals.
+    fn take(&mut self, queue: Queue, s: usize, at: u64) {
+        let q = queue.index();
+        let tokens = self.steps[s].tokens;
+        if tokens.pop_prev && q > 0 {
+            pop(&mut self.ready[q - 1], at);
+        }
+        if tokens.pop_next && q < 3 {
+            pop(&mut self.free[q], at);
+        }
+        if let Work::Wait(e) = self.steps[s].work {
+            self.events[e as usize].pop_front();
+        }
+    }
+
+    /// Gives tokens and signals.
+    fn give(&mut self, queue: Queue, s: usize, at: u64) {
+        let q = queue.index();
+        let tokens = self.steps[s].tokens;
+        if tokens.push_prev && q > 0 {
+            self.free[q - 1].stamps.push_back(at);
+        }
+        if tokens.push_next && q < 3 {
+            self.ready[q].stamps.push_back(at);
+        }
+        if let Work::Signal(e) = self.steps[s].work {
+            self.events[e as usize].push_back(at);
+        }
+    }
+
+    /// The end of a transfer that starts at `start`, on the channel that is free first.
+    fn transfer_end(&mut self, start: u64, bytes: u64) -> u64 {
+        let dram = Dram { latency: 0, ..Dram::from(&self.config.dram) };
+        let data = dram.transfer(bytes).map_or(u64::MAX, crate::analytic::Time::ceil);
+        let latency = self.config.dram.latency();
+        let end = start.saturating_add(latency).max(self.bus).saturating_add(data);
+        self.bus = end;
+        if let Some(channel) = self.channels.iter_mut().min() {
+            *channel = end;
+        }
+        end
+    }
+
+    /// Transfers that a queue may have under way.
+    fn in_flight_limit(&self) -> usize {
+        self.config.dma.in_flight as usize * self.config.dma.channels as usize
+    }
+
+    fn deadlock(&self) -> Violation {
+        let heads = Queue::ALL.into_iter().filter_map(|q| {
+            let &(s, _) = self.queues[q.index()].fifo.front()?;
+            Some((self.steps[s].index, q, &self.steps[s]))
+        });
+        let mut heads: Vec<_> = heads.collect();
+        heads.sort_by_key(|(index, ..)| *index);
+        let waiting: Vec<String> =
+            heads.iter().map(|(index, q, step)| format!("{} {} in {}", index, step.op.info().name, q.name())).collect();
+        let (index, node) = heads.first().map_or((0, None), |(index, _, step)| (*index, step.node));
+        Violation { index, node, fault: Fault::Deadlock { waiting: waiting.join(", ") } }
+    }
+
+    /// Closes the books; `None` if times do not fit u64.
+    fn finish(self) -> Option<Timing> {
+        let total = self.queues.iter().map(|q| q.last_end).chain([self.processor.0]).max()?;
+        let mut queues = [QueueTime::default(); 4];
+        for (time, state) in queues.iter_mut().zip(&self.queues) {
+            *time = state.time;
+            time.stalls[Reason::Drain as usize] += total - state.last_end;
+        }
+        let works = |span: &&Span| self.costs[span.step as usize].cycles > 0;
+        let first = self.spans.iter().filter(works).map(|s| s.start).min();
+        let last = self.spans.iter().filter(works).map(|s| s.end).max();
+        let timing = Timing {
+            total_cycles: total,
+            cold_start: first.unwrap_or(total),
+            drain: total - last.unwrap_or(total),
+            queues,
+            spans: self.spans,
+        };
+        (timing.total_cycles < u64::MAX && timing.adds_up()).then_some(timing)
+    }
+}
+
+fn pop(counter: &mut Counter, at: u64) {
+    if counter.stamps.len() == TOKEN_CAPACITY as usize {
+        counter.room_at = at;
+    }
+    counter.stamps.pop_front();
+}
+
+/// The reason of waiting for a queue.
+fn blame(queue: Queue) -> Reason {
+    match queue {
+        Queue::Ld => Reason::DmaIn,
+        Queue::Ex => Reason::DepToken,
+        Queue::Vec => Reason::Vector,
+        Queue::St => Reason::DmaOut,
+    }
+}
+
+/// Adds a start to the books; up to `last_end` they are closed.
+fn account(state: &mut QueueState, start: u64, end: u64, reason: Reason) {
+    let gap = start.saturating_sub(state.last_end);
+    state.time.stalls[reason as usize] += gap;
+    state.time.busy += end - start.max(state.last_end);
+}

@@ -1,0 +1,106 @@
+//! Times of small programs that can be computed by hand.
+
+use super::*;
+use crate::config::{Dma, Dram, Overlap, Queues};
+use crate::isa::{Inst, Local, Opcode, Reg, Stream};
+use crate::{NpuConfig, Program};
+
+/// No decode time, 16 bytes per cycle, latency 100, one transfer at a time.
+fn device() -> NpuConfig {
+    let base = NpuConfig::default();
+    NpuConfig {
+        dma: Dma { in_flight: 1, ..base.dma },
+        queues: Queues { decode_cycles: 0, ..base.queues },
+        dram: Dram::Simple { bytes_per_cycle: 16.0, latency: 100 },
+        ..base
+    }
+}
+
+fn timing(config: &NpuConfig, mut commands: Vec<Inst>) -> Timing {
+    commands.push(Inst::new(Opcode::End, 0, 0, 0));
+    let stream = Stream {
+        commands,
+        constants: vec![0; 4096],
+        regions: [4096; 4],
+        nodes: vec![],
+        config_hash: config.hash64(),
+    };
+    Program::load(config, stream).unwrap_or_else(|e| panic!("{e}")).timing().clone()
+}
+
+fn load(bytes: u32, at: u32) -> [Inst; 2] {
+    [Inst::set(Reg::Rowb, bytes), Inst::new(Opcode::Ld2d, 0, Local::a(at).bits(), 0)]
+}
+
+#[test]
+fn a_transfer_is_latency_and_bytes() {
+    let t = timing(&device(), load(160, 0).to_vec());
+    assert_eq!(t.total_cycles, 110);
+    assert_eq!(t.queue(Queue::Ld).busy, 110);
+    assert_eq!(t.queue(Queue::Ex).stalls[Reason::Drain as usize], 110);
+    // 33 bytes take 2 1/16 cycles, rounded up.
+    assert_eq!(timing(&device(), load(33, 0).to_vec()).total_cycles, 103);
+}
+
+#[test]
+fn latencies_overlap_up_to_the_limit() {
+    let three = [load(160, 0), load(160, 160), load(160, 320)].concat();
+    assert_eq!(timing(&device(), three.clone()).total_cycles, 330);
+    let mut config = device();
+    config.dma.in_flight = 2;
+    // The third request waits for the end of the first at 110 and needs its latency again.
+    assert_eq!(timing(&config, three.clone()).total_cycles, 220);
+    config.dma.in_flight = 3;
+    assert_eq!(timing(&config, three).total_cycles, 130);
+}
+
+#[test]
+fn stalls_name_their_reason() {
+    let vector = Inst::new(Opcode::Cast, Local::a(0).bits(), Local::a(1024).bits(), 0);
+    let mut commands = load(160, 0).to_vec();
+    commands[1] = commands[1].push_next();
+    commands.push(Inst::new(Opcode::Nop, 0, 0, 0).on(Queue::Ex).pop_prev().push_next());
+    commands.extend([Inst::set(Reg::N, 160), vector.pop_prev().push_next()]);
+    commands.push(Inst::new(Opcode::St2d, Local::a(1024).bits(), 1 << 29, 0).pop_prev());
+    let t = timing(&device(), commands);
+    // Load to 110, 160 elements on 16 lanes in 10 cycles, store 110.
+    assert_eq!(t.total_cycles, 110 + 10 + 110);
+    assert_eq!(t.queue(Queue::Ex).stalls[Reason::DmaIn as usize], 110);
+    assert_eq!(t.queue(Queue::Vec).stalls[Reason::DepToken as usize], 110);
+    assert_eq!(t.queue(Queue::Vec).busy, 10);
+    assert_eq!(t.queue(Queue::St).stalls[Reason::Vector as usize], 120);
+    assert_eq!((t.cold_start, t.drain), (110, 110));
+}
+
+#[test]
+fn decoding_and_depth_delay_issue() {
+    let mut config = device();
+    config.queues.decode_cycles = 7;
+    // SET and LD2D are decoded in 14 cycles.
+    let t = timing(&config, load(160, 0).to_vec());
+    assert_eq!((t.total_cycles, t.queue(Queue::Ld).stalls[Reason::Issue as usize]), (124, 14));
+    // A queue of one: the second load enters when the first starts, the cast only behind both.
+    let mut config = device();
+    config.queues.depth.ld = 1;
+    let mut commands = [load(160, 0), load(160, 160), load(160, 320)].concat();
+    commands.push(Inst::new(Opcode::Nop, 0, 0, 0).on(Queue::Vec));
+    let t = timing(&config, commands);
+    // The third load enters when the second starts, at 110.
+    let nop = t.spans.iter().find(|s| s.step == 3).unwrap();
+    assert_eq!(nop.start, 110);
+}
+
+#[test]
+fn without_overlap_transfers_and_arithmetic_alternate() {
+    let vector = Inst::new(Opcode::Cast, Local::a(0).bits(), Local::a(1024).bits(), 0);
+    let mut commands = load(160, 0).to_vec();
+    commands.push(Inst::new(Opcode::Signal, 0, 0, 0));
+    commands.extend(load(160, 512));
+    commands.push(Inst::new(Opcode::Wait, 0, 0, 0).on(Queue::Vec));
+    commands.extend([Inst::set(Reg::N, 160), vector]);
+    assert_eq!(timing(&device(), commands.clone()).total_cycles, 220);
+    let mut config = device();
+    config.dma.overlap = Overlap::None;
+    let total = timing(&config, commands).total_cycles;
+    assert_eq!(total, 230);
+}

@@ -1,0 +1,73 @@
+//! One HTML page that says what ran where, how long it took and how large the error is.
+//!
+//! [`render`] makes one string out of plain data ([`Page`]): style, drawings and script are inside, nothing is loaded from
+//! anywhere (the page forbids it to itself by a content policy), and it reads well without the script too. The script
+//! sorts and filters tables and zooms the timeline, all of it by keyboard as well.
+//!
+//! The crate that fills the page decides what is measured; this module decides nothing but how it looks. The same data
+//! gives the same bytes.
+
+mod charts;
+mod devices;
+mod format;
+mod html;
+mod model;
+mod summary;
+mod tables;
+mod timeline;
+
+pub use model::{
+    Accuracy, Figure, LayerError, NpuLayer, Page, PartitionRow, PlacedNode, Span, SpanKind, Status, Track, Verdict,
+};
+
+use devices::Devices;
+use html::Html;
+
+const HEAD: &str = "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
+    <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
+    <meta http-equiv=\"Content-Security-Policy\" \
+    content=\"default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'\"><style>\n";
+
+/// The page as one HTML document.
+pub fn render(page: &Page) -> String {
+    let devices = Devices::of(page);
+    let mut html = Html::default();
+    html.raw(HEAD).raw(include_str!("assets/style.css")).raw("</style>");
+    html.leaf("title", &[], &page.title).raw("</head>\n<body><a class=\"skip\" href=\"#main\">To the report</a>\n");
+    summary::header(&mut html, page);
+    html.raw("<main id=\"main\">\n");
+    summary::figures(&mut html, page);
+    for part in PARTS.iter().filter(|part| (part.has)(page)) {
+        html.element("section", &[("id", &part.id)], |html| {
+            html.leaf("h2", &[], part.title).raw("\n");
+            (part.draw)(html, page, &devices);
+        });
+        html.raw("\n");
+    }
+    html.raw("</main>\n");
+    summary::footer(&mut html, page);
+    html.raw("<script>\n").raw(include_str!("assets/script.js")).raw("</script></body></html>\n");
+    html.finish()
+}
+
+/// A section of the page.
+struct Part {
+    id: &'static str,
+    title: &'static str,
+    /// Whether the page has something for it.
+    has: fn(&Page) -> bool,
+    draw: fn(&mut Html, &Page, &Devices),
+}
+
+/// The sections, from the whole to the details.
+const PARTS: &[Part] = &[
+    Part { id: "accuracy", title: "Accuracy", has: |p| !p.accuracy.is_empty(), draw: summary::accuracy },
+    Part { id: "partitions", title: "Partitions", has: |p| !p.partitions.is_empty(), draw: summary::partitions },
+    Part { id: "timeline", title: "Timeline", has: timeline::has_spans, draw: timeline::timeline },
+    Part { id: "layers", title: "Layer errors", has: |p| !p.layers.is_empty(), draw: tables::layers },
+    Part { id: "npu", title: "NPU cycles", has: |p| !p.npu.is_empty(), draw: tables::npu },
+    Part { id: "placement", title: "Placement", has: |p| !p.placement.is_empty(), draw: tables::placement },
+];
+
+#[cfg(test)]
+mod tests;

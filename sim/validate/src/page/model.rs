@@ -1,0 +1,165 @@
+//! What a report page says, as plain data. A list that is empty has no section on the page.
+
+/// One report.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Page {
+    /// Headline, and the title of the window.
+    pub title: String,
+    /// What was run: model, devices, data.
+    pub subtitle: String,
+    /// What was found out, the most important first.
+    pub verdicts: Vec<Verdict>,
+    /// Numbers to read first.
+    pub figures: Vec<Figure>,
+    /// Accuracy, one row per network and placement.
+    pub accuracy: Vec<Accuracy>,
+    /// The network cut into runs of nodes on one device, in execution order.
+    pub partitions: Vec<PartitionRow>,
+    /// Every node: where it runs and why, in execution order.
+    pub placement: Vec<PlacedNode>,
+    /// One track per device.
+    pub timeline: Vec<Track>,
+    /// Error of each value against the float network, in execution order.
+    pub layers: Vec<LayerError>,
+    /// Cycles of each layer on a simulated device, in execution order.
+    pub npu: Vec<NpuLayer>,
+    /// How the figures were made; what to keep in mind.
+    pub notes: Vec<String>,
+}
+
+/// How a finding is meant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Status {
+    /// Holds.
+    #[default]
+    Good,
+    /// Holds, with a reservation.
+    Warning,
+    /// Does not hold.
+    Bad,
+    /// Neither.
+    Info,
+}
+
+/// One finding.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Verdict {
+    /// How it is meant.
+    pub status: Status,
+    /// One sentence.
+    pub text: String,
+}
+
+/// A number with its name.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Figure {
+    /// What it is.
+    pub label: String,
+    /// The number with its unit, as it is to be read.
+    pub value: String,
+    /// A remark below it; may be empty.
+    pub note: String,
+}
+
+/// Accuracy of one network on one placement.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Accuracy {
+    /// The network and where it ran.
+    pub name: String,
+    /// Name of the metric.
+    pub metric: String,
+    /// Its value; a fraction is shown as percentage if [`Self::is_share`].
+    pub value: f64,
+    /// Whether the value is a fraction of 0 to 1.
+    pub is_share: bool,
+    /// Samples.
+    pub samples: usize,
+}
+
+/// Nodes that follow each other on one device.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct PartitionRow {
+    /// Id of the device.
+    pub device: String,
+    /// Number of nodes.
+    pub nodes: usize,
+    /// Conversions on the way in, one text each.
+    pub bridges: Vec<String>,
+}
+
+/// A node and its device.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct PlacedNode {
+    /// Name of the node.
+    pub node: String,
+    /// Its operator.
+    pub op: String,
+    /// Id of the device that runs it.
+    pub device: String,
+    /// Why it runs there.
+    pub reason: String,
+    /// Estimated time; `None` if the device gave none.
+    pub cost_ns: Option<u64>,
+}
+
+/// What one device did, and when.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Track {
+    /// Id of the device.
+    pub device: String,
+    /// Its work, in any order; spans that overlap are drawn below each other.
+    pub spans: Vec<Span>,
+}
+
+/// One piece of work.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Span {
+    /// What was done.
+    pub name: String,
+    /// Start, from any common origin.
+    pub start_ns: u64,
+    /// How long it took.
+    pub duration_ns: u64,
+    /// What kind of work it was.
+    pub kind: SpanKind,
+}
+
+/// Kinds of work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub enum SpanKind {
+    /// Nodes of the network.
+    #[default]
+    Compute,
+    /// A conversion between devices.
+    Bridge,
+    /// A copy between memories.
+    Transfer,
+    /// Waiting for others.
+    Wait,
+}
+
+/// The error of one value.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct LayerError {
+    /// Name of the value.
+    pub name: String,
+    /// Id of the device that computed it.
+    pub device: String,
+    /// Signal-to-noise ratio, decibel; infinite where both networks are equal.
+    pub sqnr_db: f64,
+    /// Cosine of the angle between both.
+    pub cosine: f64,
+    /// Largest absolute difference.
+    pub max_abs: f64,
+}
+
+/// A layer on a simulated device.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct NpuLayer {
+    /// Name of the layer.
+    pub layer: String,
+    /// Cycles of the array clock.
+    pub cycles: u64,
+    /// Share of the array's cycles that did work, 0 to 1.
+    pub utilization: f64,
+}
