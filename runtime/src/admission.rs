@@ -1,15 +1,18 @@
 //! Who may run, and on what: the limit of inferences in flight and the protocol for lost devices.
 //!
-//! Protocol. Every inference enters before it runs and leaves after it; it runs on the *current* compilation `G` that it
-//! was given. An inference that fails because a device is lost leaves with a [`Loss`]. From then on nobody enters; the
-//! others fail or finish by themselves and leave too. When nobody is left inside, one of those who wait calls the
+//! Protocol. Every inference enters before it runs and leaves after it; it runs on the *current* compilation `G` that
+//! it was given. An inference that fails because a device is lost leaves with a [`Loss`]. From then on nobody enters;
+//! the others fail or finish by themselves and leave too. When nobody is left inside, one of those who wait calls the
 //! recovery, alone and without the lock, so a reset meets no other call; then everybody goes on with its result: those
 //! that were lost run again, the others enter for the first time. One loss is recovered once, however many inferences
-//! report it: a report about an older generation only asks for another try.
+//! report it, because a recovery waits for all of them.
 //!
-//! Ordering. All state is under one mutex; each change that someone may wait for wakes all. Whoever waits for a recovery
-//! may carry it out, so none is forgotten when an inference gives up at its deadline. If a recovery fails, the
+//! Ordering. All state is under one mutex; each change that someone may wait for wakes all. Whoever waits for a
+//! recovery may carry it out, so none is forgotten when an inference gives up at its deadline. If a recovery fails, the
 //! failure stays: everyone who waits or comes later gets it.
+//!
+//! Limit. A driver call that never returns under an inference without a deadline holds up a recovery; inferences that wait
+//! for it still end at their own deadlines.
 
 use crate::sync::{Condvar, Guard, Mutex};
 use ottava_hal::{Error, Result, Status};
@@ -52,15 +55,8 @@ struct State<G> {
 impl<G> Admission<G> {
     /// Lets `limit` inferences (at least one) in at a time.
     pub fn new(current: Arc<G>, limit: usize) -> Self {
-        let state = State {
-            current,
-            generation: 0,
-            inside: 0,
-            waiting: 0,
-            losses: Vec::new(),
-            recovering: false,
-            dead: None,
-        };
+        let state =
+            State { current, generation: 0, inside: 0, waiting: 0, losses: Vec::new(), recovering: false, dead: None };
         Self { limit: limit.max(1), state: Mutex::new(state), changed: Condvar::new() }
     }
 
@@ -104,7 +100,8 @@ impl<G> Admission<G> {
         drop(entry);
         let mut state = self.state.lock();
         state.inside -= 1;
-        if state.generation == generation && !state.losses.iter().any(|l| l.device == loss.device) {
+        // Nobody recovers while this inference is inside, so the loss belongs to the present generation.
+        if !state.losses.iter().any(|l| l.device == loss.device) {
             state.losses.push(loss);
         }
         self.wake(&state);

@@ -1,7 +1,8 @@
 //! Programs compiled ahead: the blob of a partition that an open device can load.
 //!
-//! A blob is used if every field of its key is that of driver, device, program and options ([`ottava_plan::blob_key`]); its
-//! payload was compared with its hash when the plan was opened. Everything else is compiled anew, and the log says why.
+//! A blob is used if every field of its key is that of driver, device, program and options ([`ottava_plan::blob_key`]);
+//! its payload was compared with its hash when the plan was opened. Everything else is compiled anew, and the log says
+//! why.
 
 use crate::guard;
 use crate::options::DeviceEntry;

@@ -70,8 +70,8 @@ pub(crate) struct Compiled {
 }
 
 impl Compiled {
-    /// Compiles every partition on the device of its name. Executables of `old` are taken over where plan and device are
-    /// the same.
+    /// Compiles every partition on the device of its name. Executables of `old` are taken over where plan and device
+    /// are the same.
     pub fn new(
         plan: PlanRef,
         devices: &BTreeMap<String, DeviceEntry>,
@@ -81,7 +81,8 @@ impl Compiled {
         plan.check()?;
         let entries = plan.devices.iter().map(|d| find(devices, &d.id)).collect::<Result<Vec<_>>>()?;
         let load = |(i, p): (usize, &Partition)| {
-            let kept = old.filter(|(old, lost)| p.device != *lost && old.same_plan(&plan)).map(|(old, _)| &old.loaded[i]);
+            let kept =
+                old.filter(|(old, lost)| p.device != *lost && old.same_plan(&plan)).map(|(old, _)| &old.loaded[i]);
             match kept {
                 Some(kept) => Ok(kept.clone()),
                 None => load(p, &find(devices, &p.device)?, options).map(Arc::new),

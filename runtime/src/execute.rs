@@ -78,9 +78,13 @@ impl Run<'_> {
     fn submit(&mut self, step: usize, device: usize, turn: usize) -> Result<()> {
         let turns = self.compiled.script.flow.turns[device].len() as u64;
         let before = self.cx.runs.wrapping_mul(turns).wrapping_add(turn as u64);
-        let (Some(work), Some(lane)) = (&mut self.cx.work[step], &self.cx.lanes[device]) else { return Err(lost_work()) };
+        let (Some(work), Some(lane)) = (&mut self.cx.work[step], &self.cx.lanes[device]) else {
+            return Err(lost_work());
+        };
         prepare(work, self.limits, before.wrapping_add(1));
-        if turn > 0 && let Some((_, value)) = work.waits.first_mut() {
+        if turn > 0
+            && let Some((_, value)) = work.waits.first_mut()
+        {
             *value = before;
         }
         let id = guard::call(self.compiled.device_id(device), || lane.queue.submit(work))?;
@@ -229,7 +233,10 @@ impl Run<'_> {
     }
 
     fn nowhere(&self, slot: usize) -> Error {
-        Error::invalid(format!("slot `{}` holds no data; the plan reads it too early", self.compiled.plan.slots[slot].name))
+        Error::invalid(format!(
+            "slot `{}` holds no data; the plan reads it too early",
+            self.compiled.plan.slots[slot].name
+        ))
     }
 
     /// Outputs that are inputs, constants, or listed a second time.

@@ -1,7 +1,7 @@
 //! What has to happen before what in one inference: the static half of [`crate::progress`].
 //!
-//! A step runs on the host (a copy, a call of a synchronous device) or is queued on an asynchronous device. Queues are in
-//! order, so an edge between two steps of one queue needs no bookkeeping; all other edges are counted.
+//! A step runs on the host (a copy, a call of a synchronous device) or is queued on an asynchronous device. Queues are
+//! in order, so an edge between two steps of one queue needs no bookkeeping; all other edges are counted.
 
 /// How a step is started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -38,6 +38,9 @@ mod tests {
     #[test]
     fn context_keeps_the_status() {
         let error = context(Error::failed(Status::DeviceLost, "gone"), "step `a`");
-        assert_eq!((error.status(), error.to_string().as_str()), (Status::DeviceLost, "DeviceLost (7): step `a`: gone"));
+        assert_eq!(
+            (error.status(), error.to_string().as_str()),
+            (Status::DeviceLost, "DeviceLost (7): step `a`: gone")
+        );
     }
 }

@@ -1,9 +1,9 @@
 //! What is done about a lost device, and the record of it.
 //!
-//! In this order, until one works: reset the device; open it again, if the application can; go on with the plan that does
-//! without it. Each time everything that ran on the lost device is compiled anew, with the constants of the plan. A device
-//! that is lost again before any inference went well is not reset a second time. [`crate::admission`] calls this when
-//! nothing runs, once per loss.
+//! In this order, until one works: reset the device; open it again, if the application can; go on with the plan that
+//! does without it. Each time everything that ran on the lost device is compiled anew, with the constants of the plan.
+//! A device that is lost again before any inference went well is not reset a second time. [`crate::admission`] calls
+//! this when nothing runs, once per loss.
 
 use crate::admission::Loss;
 use crate::compiled::{Compiled, given, kept};
@@ -124,7 +124,8 @@ impl Healer {
     }
 
     fn alternative(&self, current: &Compiled, id: &str) -> Result<Compiled> {
-        let none = || Error::invalid(format!("the plan has no alternative for `{id}`; allow a fallback or add a device"));
+        let none =
+            || Error::invalid(format!("the plan has no alternative for `{id}`; allow a fallback or add a device"));
         let plan = current.plan.alternative(id).ok_or_else(none)?;
         if io_types(&plan) != io_types(&current.plan) {
             return Err(Error::invalid(format!("the alternative for `{id}` has other inputs or outputs")));

@@ -52,3 +52,43 @@ impl Drop for Place<'_> {
         self.0.changed.notify_one();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ottava_hal::DeviceKind;
+    use shuttle::sync::Arc;
+    use shuttle::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+    use shuttle::{check_random, thread};
+
+    /// A device that needs all cores.
+    fn wide(sync_only: bool) -> DeviceInfo {
+        DeviceInfo { threads: usize::MAX, sync_only, ..DeviceInfo::new("d", "d", DeviceKind::Cpu) }
+    }
+
+    #[test]
+    fn a_device_that_needs_all_cores_is_used_by_one_at_a_time() {
+        let check = || {
+            let lanes = Arc::new(Lanes::new([&wide(true)].into_iter(), true));
+            let inside = Arc::new(AtomicUsize::new(0));
+            let start = |_| {
+                let (lanes, inside) = (lanes.clone(), inside.clone());
+                thread::spawn(move || {
+                    let place = lanes.enter(0, None).unwrap();
+                    assert!(place.is_some() && inside.fetch_add(1, SeqCst) == 0);
+                    thread::yield_now();
+                    inside.fetch_sub(1, SeqCst);
+                })
+            };
+            let threads: Vec<_> = (0..3).map(start).collect();
+            threads.into_iter().for_each(|t| t.join().unwrap());
+        };
+        check_random(check, 400);
+    }
+
+    #[test]
+    fn other_devices_and_other_plans_have_no_lanes() {
+        let lanes = [Lanes::new([&wide(false)].into_iter(), true), Lanes::new([&wide(true)].into_iter(), false)];
+        assert!(lanes.iter().all(|l| l.enter(0, None).unwrap().is_none()));
+    }
+}

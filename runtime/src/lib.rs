@@ -11,16 +11,16 @@
 //! 5. `report`, `trace`: where the time went.
 //!
 //! Work for asynchronous devices is submitted ahead; what it waits for outside its queue is a proxy timeline of that
-//! device, signalled from the callback of whoever is waited for, so no thread blocks for a device. Work for devices that
-//! run in the caller's thread, and copies, are done by the thread that runs the inference, without a hop. After the first
-//! few runs nothing but the returned outputs is allocated, and no lock is held while a device works.
+//! device, signalled from the callback of whoever is waited for, so no thread blocks for a device. Work for devices
+//! that run in the caller's thread, and copies, are done by the thread that runs the inference, without a hop. After
+//! the first few runs nothing but the returned outputs is allocated, and no lock is held while a device works.
 //!
 //! A value that crosses devices is copied through host memory; the copy is a step of the plan and shows in the profile.
 //! Partitions whose shapes only a run decides go through
 //! [`Executable::run_dynamic`](ottava_hal::Executable::run_dynamic) with host tensors.
 //!
-//! Invariants: nothing of graphs or file formats is known here; a plan is enough to run. Every wait ends at the deadline
-//! of its inference, if it has one. Everything that depends on a failed step fails with it.
+//! Invariants: nothing of graphs or file formats is known here; a plan is enough to run. Every wait ends at the
+//! deadline of its inference, if it has one. Everything that depends on a failed step fails with it.
 
 mod admission;
 mod blobs;

@@ -1,9 +1,9 @@
 //! Where the slots of an inference are on each device.
 //!
-//! An asynchronous device gets one buffer, the arena of the plan, and bindings at the planned offsets. A device that runs
-//! in the caller's thread locks whole buffers during a run, so there the slots that begin at the same byte of the arena
-//! share one buffer and all others have their own. Where the arena does not fit the device (alignment, largest buffer)
-//! every slot has a buffer of its own.
+//! An asynchronous device gets one buffer, the arena of the plan, and bindings at the planned offsets. A device that
+//! runs in the caller's thread locks whole buffers during a run, so there the slots that begin at the same byte of the
+//! arena share one buffer and all others have their own. Where the arena does not fit the device (alignment, largest
+//! buffer) every slot has a buffer of its own.
 //!
 //! Invariant: what one partition reads and writes never overlaps ([`ottava_plan::memory`]), so no buffer is bound twice
 //! there in one submission.

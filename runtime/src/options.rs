@@ -30,8 +30,8 @@ pub type Reopen = Arc<dyn Fn(&str) -> Result<DeviceEntry> + Send + Sync>;
 pub struct RunnerOptions {
     /// How partitions are compiled.
     pub compile: CompileOptions,
-    /// Most inferences that run at the same time, at least 1. Each needs memory of its own. Further callers wait, at most
-    /// to their deadline.
+    /// Most inferences that run at the same time, at least 1. Each needs memory of its own. Further callers wait, at
+    /// most to their deadline.
     pub in_flight: usize,
     /// Tried when a lost device cannot be reset.
     pub reopen: Option<Reopen>,

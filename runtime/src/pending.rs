@@ -1,7 +1,7 @@
 //! The answer of an inference that runs elsewhere.
 //!
-//! Protocol: the answer is given once, by the thread that ran the inference or by dropping the sending side; the receiving
-//! side takes it. A wait ends a little after the inference's own deadline even if a driver never returns.
+//! Protocol: the answer is given once, by the thread that ran the inference or by dropping the sending side; the
+//! receiving side takes it. A wait ends a little after the inference's own deadline even if a driver never returns.
 
 use crate::report::RunReport;
 use crate::sync::{Condvar, Mutex};

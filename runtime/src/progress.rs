@@ -7,12 +7,12 @@
 //! and wake the driving thread, gates are signalled at once. No thread waits for a device on behalf of another one.
 //!
 //! Ordering. All counters are under one mutex, so a step becomes ready exactly once, by whoever completes its last
-//! predecessor; the driving thread checks under the same mutex before it sleeps, so no wake-up is lost. Gates are signalled
-//! without the lock: one thread at a time per gate (`busy`), and it looks again before it leaves, so that the values
-//! grow and none is forgotten.
+//! predecessor; the driving thread checks under the same mutex before it sleeps, so no wake-up is lost. Gates are
+//! signalled without the lock: one thread at a time per gate (`busy`), and it looks again before it leaves, so that the
+//! values grow and none is forgotten.
 //!
-//! Failure. The first failure is kept and ends the inference; it fails all gates, so nothing that waits starts. A failed
-//! timeline stays failed, so a `Progress` that has failed is never begun again.
+//! Failure. The first failure is kept and ends the inference; it fails all gates, so nothing that waits starts. A
+//! failed timeline stays failed, so a `Progress` that has failed is never begun again.
 
 use crate::flow::{Flow, Kind};
 use crate::sync::{Condvar, Guard, Mutex};

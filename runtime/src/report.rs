@@ -137,8 +137,8 @@ fn step_time(compiled: &Compiled, step: usize, start_ns: u64, end_ns: u64, nodes
     }
 }
 
-/// For each step that another device made wait: from when its own device had nothing else to do for this inference until
-/// the last step that it waited for was done.
+/// For each step that another device made wait: from when its own device had nothing else to do for this inference
+/// until the last step that it waited for was done.
 fn waits(compiled: &Compiled, times: &[Option<StepTime>]) -> Vec<StepTime> {
     let mut waits = Vec::new();
     for (step, time) in times.iter().enumerate() {

@@ -46,9 +46,9 @@ impl Runner {
         Self::with(plan, entries, RunnerOptions { compile: options.clone(), ..RunnerOptions::default() })
     }
 
-    /// As [`Self::new`], with devices that can load programs compiled ahead, and with all choices. `devices` are those of
-    /// the plan and of its alternatives; of the alternatives' own devices those that are missing are only missed when
-    /// they are needed.
+    /// As [`Self::new`], with devices that can load programs compiled ahead, and with all choices. `devices` are those
+    /// of the plan and of its alternatives; of the alternatives' own devices those that are missing are only missed
+    /// when they are needed.
     pub fn with(plan: Plan, devices: BTreeMap<String, DeviceEntry>, options: RunnerOptions) -> Result<Self> {
         let plan = Arc::new(plan);
         let compiled = Compiled::new(PlanRef::Whole(plan.clone()), &devices, &options.compile, None)?;
@@ -112,8 +112,8 @@ impl Runner {
         self.inner.run(inputs, Limits { profile: options.profile, deadline: Some(deadline) })
     }
 
-    /// As [`Self::run`], into tensors of the caller, one per output. Those that have the type of their output are written
-    /// in place, others are replaced. After an error their contents are not defined.
+    /// As [`Self::run`], into tensors of the caller, one per output. Those that have the type of their output are
+    /// written in place, others are replaced. After an error their contents are not defined.
     pub fn run_into(
         &self,
         inputs: &[Tensor],
@@ -125,12 +125,7 @@ impl Runner {
     }
 
     /// Starts an inference and returns at once; inferences beyond the limit wait their turn.
-    pub fn run_async(
-        &self,
-        inputs: Vec<Tensor>,
-        options: RunOptions,
-        deadline: Option<Instant>,
-    ) -> Result<Pending> {
+    pub fn run_async(&self, inputs: Vec<Tensor>, options: RunOptions, deadline: Option<Instant>) -> Result<Pending> {
         self.inner.check_inputs(&inputs)?;
         let (promise, pending) = pair(deadline);
         let inner = self.inner.clone();
@@ -195,7 +190,10 @@ impl Inner {
         report: &mut RunReport,
     ) -> Result<(), (Option<usize>, Error)> {
         let begin = Instant::now();
-        let mut cx = compiled.take_context().map_err(|(d, e)| (Some(d), e))?;
+        let mut cx = compiled.take_context().map_err(|(d, e)| {
+            let what = format!("memory and queue of an inference on device `{}`", compiled.device_id(d));
+            (Some(d), guard::context(e, &what))
+        })?;
         let result = Run { compiled, cx: &mut cx, inputs, outputs, limits }.run();
         if let Err(failure) = result {
             return Err(named(compiled, failure));

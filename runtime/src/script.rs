@@ -1,8 +1,8 @@
 //! A plan turned into what a runner does: one operation per step, and the order that must be kept.
 //!
 //! Beside [`Step::waits`](ottava_plan::Step::waits) there are the edges that the memory plan needs: slots that share
-//! bytes of an arena live one after the other, so whoever uses the earlier one goes before whoever first writes the later
-//! one. With them steps may run in any order that the flow allows.
+//! bytes of an arena live one after the other, so whoever uses the earlier one goes before whoever first writes the
+//! later one. With them steps may run in any order that the flow allows.
 
 use crate::flow::{Flow, Kind};
 use ottava_hal::{Error, Reason, Result};
@@ -83,7 +83,8 @@ fn op(plan: &Plan, step: &Step, kinds: &[PartitionKind], turns: &mut [usize]) ->
     Ok(match &step.work {
         Work::Run { partition } => {
             let (partition, id) = (*partition, &plan.partitions[*partition].device);
-            let device = plan.device(id).ok_or_else(|| bad(&format!("runs on `{id}`, which the plan does not list")))?;
+            let device =
+                plan.device(id).ok_or_else(|| bad(&format!("runs on `{id}`, which the plan does not list")))?;
             match kinds[partition] {
                 PartitionKind { is_static: false, .. } => Op::Dynamic { device, partition },
                 PartitionKind { sync_only: true, .. } => Op::Call { device, partition },
@@ -125,8 +126,8 @@ pub(crate) fn uses(plan: &Plan, device: usize) -> Uses {
     uses
 }
 
-/// Adds the edges that slots with common bytes need: [`Plan::check`] has seen that one is over before the other begins if
-/// the runs of each device keep their order, and these edges keep as much of it as matters.
+/// Adds the edges that slots with common bytes need: [`Plan::check`] has seen that one is over before the other begins
+/// if the runs of each device keep their order, and these edges keep as much of it as matters.
 fn share_bytes(plan: &Plan, uses: &Uses, arena: &Arena, waits: &mut [Vec<usize>]) {
     let range = |(slot, start): &(usize, usize)| {
         let bytes = plan.slots.get(*slot)?.ty.byte_len().filter(|b| *b > 0)?;

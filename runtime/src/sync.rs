@@ -1,45 +1,10 @@
 //! The lock and the condition variable of this crate's protocols: `parking_lot`'s, or `shuttle`'s in this crate's unit
 //! tests, where a scheduler tries random interleavings.
 //!
-//! Invariant: [`crate::progress`], [`crate::admission`] and [`crate::workers`] block on nothing else, so the schedules
-//! that the tests try are all there are.
+//! Invariant: [`crate::progress`], [`crate::admission`], [`crate::workers`] and [`crate::lanes`] block on nothing else,
+//! so the schedules that the tests try are all there are.
 
 use std::time::Instant;
-
-#[cfg(not(test))]
-mod imp {
-    pub use parking_lot::{Condvar, Mutex, MutexGuard as Guard};
-
-    pub fn lock<T>(mutex: &Mutex<T>) -> Guard<'_, T> {
-        mutex.lock()
-    }
-
-    pub fn wait<'a, T>(cond: &Condvar, mut guard: Guard<'a, T>, until: Option<super::Instant>) -> (Guard<'a, T>, bool) {
-        let late = match until {
-            Some(until) => cond.wait_until(&mut guard, until).timed_out(),
-            None => {
-                cond.wait(&mut guard);
-                false
-            }
-        };
-        (guard, late)
-    }
-}
-
-#[cfg(test)]
-mod imp {
-    pub use shuttle::sync::{Condvar, Mutex, MutexGuard as Guard};
-    use std::sync::PoisonError;
-
-    pub fn lock<T>(mutex: &Mutex<T>) -> Guard<'_, T> {
-        mutex.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Time does not pass in the scheduler: nothing is ever late there.
-    pub fn wait<'a, T>(cond: &Condvar, guard: Guard<'a, T>, _: Option<super::Instant>) -> (Guard<'a, T>, bool) {
-        (cond.wait(guard).unwrap_or_else(PoisonError::into_inner), false)
-    }
-}
 
 pub(crate) use imp::Guard;
 
@@ -75,5 +40,40 @@ impl Condvar {
 
     pub fn notify_all(&self) {
         self.0.notify_all();
+    }
+}
+
+#[cfg(not(test))]
+mod imp {
+    pub use parking_lot::{Condvar, Mutex, MutexGuard as Guard};
+
+    pub fn lock<T>(mutex: &Mutex<T>) -> Guard<'_, T> {
+        mutex.lock()
+    }
+
+    pub fn wait<'a, T>(cond: &Condvar, mut guard: Guard<'a, T>, until: Option<super::Instant>) -> (Guard<'a, T>, bool) {
+        let late = match until {
+            Some(until) => cond.wait_until(&mut guard, until).timed_out(),
+            None => {
+                cond.wait(&mut guard);
+                false
+            }
+        };
+        (guard, late)
+    }
+}
+
+#[cfg(test)]
+mod imp {
+    pub use shuttle::sync::{Condvar, Mutex, MutexGuard as Guard};
+    use std::sync::PoisonError;
+
+    pub fn lock<T>(mutex: &Mutex<T>) -> Guard<'_, T> {
+        mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Time does not pass in the scheduler: nothing is ever late there.
+    pub fn wait<'a, T>(cond: &Condvar, guard: Guard<'a, T>, _: Option<super::Instant>) -> (Guard<'a, T>, bool) {
+        (cond.wait(guard).unwrap_or_else(PoisonError::into_inner), false)
     }
 }

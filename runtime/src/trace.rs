@@ -92,7 +92,8 @@ fn lay_out(pid: u32, name: &str, mut spans: Vec<Span>, events: &mut Vec<Value>) 
         let lane = match lanes.iter_mut().position(|(_, open)| nests(open)) {
             Some(lane) => lane,
             None => {
-                let title = if lanes.is_empty() { span.track.clone() } else { format!("{} ({})", span.track, lanes.len() + 1) };
+                let title =
+                    if lanes.is_empty() { span.track.clone() } else { format!("{} ({})", span.track, lanes.len() + 1) };
                 let args = json!({ "name": title });
                 events.push(json!({ "name": "thread_name", "ph": "M", "pid": pid, "tid": next_tid, "args": args }));
                 lanes.push((next_tid, Vec::new()));

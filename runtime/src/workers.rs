@@ -1,9 +1,9 @@
 //! Inferences that nobody waits for yet.
 //!
-//! Protocol: jobs are in one queue; a thread is started when a job comes and none is idle, up to the limit of inferences
-//! in flight. Each thread drives one inference at a time, as the caller of [`crate::Runner::run`] does. When the runner
-//! goes away the queue is closed: jobs that no thread has taken are dropped, which answers them with `Cancelled`, and
-//! idle threads end; a thread that a driver keeps from returning is left alone.
+//! Protocol: jobs are in one queue; a thread is started when a job comes and none is idle, up to the limit of
+//! inferences in flight. Each thread drives one inference at a time, as the caller of [`crate::Runner::run`] does. When
+//! the runner goes away the queue is closed: jobs that no thread has taken are dropped, which answers them with
+//! `Cancelled`, and idle threads end; a thread that a driver keeps from returning is left alone.
 
 use crate::sync::{Condvar, Mutex};
 use std::collections::VecDeque;
@@ -96,3 +96,7 @@ impl Drop for Workers {
         drop(jobs);
     }
 }
+
+#[cfg(test)]
+#[path = "workers_tests.rs"]
+mod tests;

@@ -172,6 +172,18 @@ fn a_wait_for_a_place_ends_at_the_deadline() {
 }
 
 #[test]
+fn nobody_waits_for_a_driver_that_does_not_return() {
+    let a = Fake::plotted("a", true, |_, _| Fate::Hang);
+    let runner = runner(Net::zigzag("a", "a"), &[&a], 1);
+    let soon = Instant::now() + Duration::from_millis(20);
+    let error = runner.run_async(inputs(0), plain(), Some(soon)).expect("starts").wait().unwrap_err();
+    assert_eq!(error.status(), Status::Timeout);
+    assert!(error.to_string().contains("a driver has not returned"), "{error}");
+    *a.core.hung.0.lock().unwrap() = false;
+    a.core.hung.1.notify_all();
+}
+
+#[test]
 fn jobs_that_nobody_has_started_are_cancelled_with_the_runner() {
     let a = Fake::plotted("a", true, |call, _| if call == 0 { Fate::Hang } else { Fate::Go });
     let runner = runner(Net::zigzag("a", "a"), &[&a], 1);

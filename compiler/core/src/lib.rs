@@ -4,23 +4,22 @@
 //! Graph[imported] --canonicalize--> Graph[canonical] --integerize--> Graph[quantized] --place--> Plan
 //! ```
 //!
-//! `passes/` holds one file per pass; `passes/mod.rs` lists the two pipelines. `place` asks each device what it can run
-//! and cuts the graph into partitions. No device is known here: the caller hands in `&dyn Device`s, among them one for
-//! constant folding (the reference).
+//! `passes/` holds one file per pass; `passes/mod.rs` lists the two pipelines. `partition/` asks each device what it can
+//! run and at what cost, puts bridges in, and cuts the graph into partitions. No device is known here: the caller hands
+//! in `&dyn Device`s, among them one for constant folding (the reference).
 //!
 //! Invariants: a pass never changes an integer result; a float result only where numerics.md section 7 allows it (batch
 //! norm folding). After each phase [`ottava_graph::verify`] holds. Everything that changed meaning, was left in float,
 //! or fell back leaves a [`Diagnostic`].
 
 mod folding;
+mod partition;
 mod pipeline;
-mod place;
 mod products;
 
-pub mod partition;
 pub mod passes;
 
 pub(crate) use folding::{evaluate_constant, evaluate_constant_with};
 pub use ottava_graph::Diagnostic;
+pub use partition::{Fallback, Objective, Placement, Policy, Target, place};
 pub use pipeline::{Cx, canonicalize, compile, integerize, run_pass};
-pub use place::{Fallback, Placement, Target, place};

@@ -1,7 +1,7 @@
 //! Phases: which passes run, and what is checked after them.
 
+use crate::partition::{Placement, Target, place};
 use crate::passes::{CANONICAL, Pass, QUANTIZED};
-use crate::place::{Placement, Target, place};
 use ottava_graph::{Diagnostic, Graph, Phase, Result, infer_types, verify};
 use ottava_hal::{Device, Error};
 use ottava_plan::Plan;

@@ -34,7 +34,9 @@ impl Order {
                 if wait >= i {
                     return Err(Error::invalid(format!("step {i} (`{}`) waits for a later one", step.name)));
                 }
-                order.follow(i, wait);
+                if !order.before(wait, i) {
+                    order.follow(i, wait);
+                }
             }
         }
         Ok(order)

@@ -3,6 +3,7 @@
 //! where the result goes ([`Builder::result`]), and push a step; views ([`Builder::alias`]) need no step at all.
 
 use crate::arena::{Io, Operands, Place};
+use crate::blob::Packs;
 use crate::form::{Form, channels_first};
 use crate::relayout;
 use ottava_hal::{Error, Node, Program, Reason, Result, Tensor, TensorType, ValueId};
@@ -41,6 +42,8 @@ pub(crate) struct Builder<'p> {
     pub(crate) buffers: Vec<usize>,
     /// Constants as the steps read them.
     pub(crate) constants: Vec<Tensor>,
+    /// Packed weights.
+    pub(crate) packs: Packs<'p>,
     /// Per value: the forms in which it exists.
     forms: Vec<Vec<(Form, Place)>>,
     /// Per value: whether a node reads it.
@@ -49,7 +52,7 @@ pub(crate) struct Builder<'p> {
 
 impl<'p> Builder<'p> {
     /// A builder that knows the program's inputs and constants.
-    pub(crate) fn new(program: &'p Program, isa: Isa) -> Self {
+    pub(crate) fn new(program: &'p Program, isa: Isa, packs: Packs<'p>) -> Self {
         let mut forms = vec![vec![]; program.values.len()];
         for (i, id) in program.inputs.iter().enumerate() {
             forms[id.0].push((Form::OUTSIDE, Place::Input(i)));
@@ -58,7 +61,7 @@ impl<'p> Builder<'p> {
         for id in program.nodes.iter().flat_map(|n| n.inputs.iter().flatten()) {
             read_by_node[id.0] = true;
         }
-        Self { program, isa, groups: vec![], buffers: vec![], constants: vec![], forms, read_by_node }
+        Self { program, isa, groups: vec![], buffers: vec![], constants: vec![], packs, forms, read_by_node }
     }
 
     /// Starts the group of a node.

@@ -1,13 +1,14 @@
 //! The driver and its one device.
 
+use crate::blob::{self, Packs};
 use crate::builder::Builder;
 use crate::cost::estimate;
 use crate::executable::CpuProgram;
 use crate::kernels;
 use ottava_hal::host::{self, HostExecutable, HostFence, HostQueue};
 use ottava_hal::{
-    Buffer, BufferDesc, Capability, CompileOptions, Cost, Device, DeviceInfo, DeviceKind, Driver, DriverInfo, Error,
-    Executable, Fence, OptionSpec, Options, Program, Queue, Result, Status, Verdict,
+    BlobKey, Buffer, BufferDesc, Capability, CompileOptions, Cost, Device, DeviceInfo, DeviceKind, Driver, DriverInfo,
+    Error, Executable, Fence, OptionSpec, Options, Program, Queue, Result, Status, ValueId, Verdict,
 };
 use ottava_kernels::{Isa, ThreadPool};
 use std::sync::Arc;
@@ -106,7 +107,19 @@ impl CpuDevice {
     /// Compiles a program without wrapping it.
     pub(crate) fn program(&self, program: &Program) -> Result<CpuProgram> {
         program.check()?;
-        let mut builder = Builder::new(program, self.isa);
+        self.build(program, Packs::default())
+    }
+
+    /// A program from the bytes of [`CpuProgram::save`].
+    pub(crate) fn restored(&self, payload: &[u8]) -> Result<(Program, CpuProgram)> {
+        let blob::Loaded { program, packs } = blob::load(payload)?;
+        let compiled = self.build(&program, packs)?;
+        Ok((program, compiled))
+    }
+
+    /// Builds a program; weights are packed unless `packs` has them.
+    fn build(&self, program: &Program, packs: Packs<'_>) -> Result<CpuProgram> {
+        let mut builder = Builder::new(program, self.isa, packs);
         for node in &program.nodes {
             if let Verdict::Rejected { reason, detail } = self.capability.assess_node(program, node) {
                 let what = format!("node `{}` ({}) on device `{CPU}`: {detail}", node.name, node.full_op());
@@ -135,9 +148,18 @@ impl Device for CpuDevice {
 
     fn compile(&self, program: &Program, _: &CompileOptions) -> Result<Arc<dyn Executable>> {
         let compiled = self.program(program)?;
-        let types = |ids: &[ottava_hal::ValueId]| ids.iter().map(|id| program.ty(*id).clone()).collect();
         tracing::debug!(program = %program.name, nodes = program.nodes.len(), isa = self.isa.name(), "compiled for the cpu");
-        Ok(Arc::new(HostExecutable::new(types(&program.inputs), types(&program.outputs), Box::new(compiled))))
+        Ok(wrap(program, compiled))
+    }
+
+    fn serialize(&self, executable: &dyn Executable) -> Result<Vec<u8>> {
+        blob::save(executable)
+    }
+
+    fn deserialize(&self, _: &BlobKey, payload: &[u8]) -> Result<Arc<dyn Executable>> {
+        let (program, compiled) = self.restored(payload)?;
+        tracing::debug!(program = %program.name, nodes = program.nodes.len(), "loaded for the cpu");
+        Ok(wrap(&program, compiled))
     }
 
     fn alloc(&self, desc: &BufferDesc) -> Result<Arc<dyn Buffer>> {
@@ -155,6 +177,12 @@ impl Device for CpuDevice {
     fn create_fence(&self, initial: u64) -> Result<Arc<dyn Fence>> {
         Ok(Arc::new(HostFence::new(initial)))
     }
+}
+
+/// An executable with the types of its inputs and outputs.
+fn wrap(program: &Program, compiled: CpuProgram) -> Arc<dyn Executable> {
+    let types = |ids: &[ValueId]| ids.iter().map(|id| program.ty(*id).clone()).collect();
+    Arc::new(HostExecutable::new(types(&program.inputs), types(&program.outputs), Box::new(compiled)))
 }
 
 /// Memory of the machine in bytes, where the kernel says it; 0 elsewhere.

@@ -4,11 +4,12 @@
 //! one out and to put it back. In the steady state a run allocates nothing.
 
 use crate::arena::{Arena, Memory, Place};
+use crate::blob::{self, Packed, bare};
 use crate::builder::{Builder, Group};
 use crate::plan::{Life, plan};
 use ottava_hal::device::NodeTime;
 use ottava_hal::host::HostProgram;
-use ottava_hal::{Error, Result, Tensor};
+use ottava_hal::{Error, Program, Result, Tensor};
 use ottava_kernels::{Exec, Isa, ThreadPool};
 use parking_lot::Mutex;
 use std::ops::Range;
@@ -24,6 +25,9 @@ pub(crate) struct CpuProgram {
     ranges: Vec<Range<usize>>,
     arena_bytes: usize,
     arenas: Mutex<Vec<Arena>>,
+    /// For saving: the program whose last inputs stand for so many packed weights, and these.
+    bare: (Program, u32),
+    packed: Vec<Packed>,
     /// Per step: the buffers that nobody reads after it.
     #[cfg(test)]
     dead_after: Vec<Vec<usize>>,
@@ -42,9 +46,17 @@ impl CpuProgram {
             ranges,
             arena_bytes,
             arenas: Mutex::new(vec![]),
+            bare: bare(builder.program),
+            packed: builder.packs.finish()?,
             #[cfg(test)]
             dead_after: dead_after(&lives),
         })
+    }
+
+    /// The bytes from which the program comes back without packing.
+    pub(crate) fn save(&self) -> Result<Vec<u8>> {
+        let (program, n_packed) = &self.bare;
+        blob::write(program, *n_packed, &self.packed)
     }
 
     fn run_groups(&self, memory: &mut Memory<'_, '_>, mut times: Option<&mut Vec<NodeTime>>) -> Result<()> {

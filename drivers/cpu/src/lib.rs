@@ -9,11 +9,14 @@
 //! arena from a pool and calls the steps; it allocates nothing and holds no lock meanwhile, so several inferences of
 //! one executable may be in flight.
 //!
+//! A compiled program can be saved with its packed weights and comes back without packing them again (`blob`).
+//!
 //! Invariant: every result is bit-equal to the reference, integer and float, whatever the instruction set, the number of
 //! threads and the batch (numerics.md, rule zero and section 7). The SIMD code and all `unsafe` are in
 //! `ottava-kernels`; queue, fences and buffers are those of `ottava_hal::host`.
 
 mod arena;
+mod blob;
 mod builder;
 mod cost;
 mod device;

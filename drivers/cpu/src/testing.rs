@@ -1,6 +1,7 @@
 //! What the tests share: random programs, the reference's answer, and a comparison bit for bit on every instruction set.
 
 use crate::device::CpuDevice;
+use crate::executable::CpuProgram;
 use ottava_hal::host::HostProgram;
 use ottava_hal::{DataType, Node, Program, QuantParams, Shape, Tensor, TensorType, Value, ValueId};
 use ottava_kernels::Isa;
@@ -168,12 +169,17 @@ pub(crate) fn run(device: &CpuDevice, program: &Program, inputs: &[Tensor]) -> V
     let ins: Vec<&[u8]> = inputs.iter().map(Tensor::bytes).collect();
     let types = program.outputs.iter().map(|id| program.ty(*id));
     let mut outs: Vec<Tensor> = types.map(|t| Tensor::zeros(t.dtype, &t.shape.known().unwrap()).unwrap()).collect();
-    // Twice: the second run finds a used arena.
-    for _ in 0..2 {
+    let mut run = |program: &CpuProgram| {
         let mut views: Vec<&mut [u8]> = outs.iter_mut().map(Tensor::bytes_mut).collect();
-        compiled.run(&ins, &mut views, None).unwrap();
-    }
-    outs
+        program.run(&ins, &mut views, None).unwrap();
+        outs.clone()
+    };
+    // Twice: the second run finds a used arena.
+    run(&compiled);
+    let found = run(&compiled);
+    let (_, restored) = device.restored(&compiled.save().unwrap()).unwrap();
+    assert!(run(&restored).iter().zip(&found).all(|(a, b)| a.bytes() == b.bytes()), "another answer after saving");
+    found
 }
 
 /// Random data for the inputs of a program.

@@ -2,10 +2,10 @@
 //! follow from the chip's configuration.
 
 use crate::lower::{Builder, Chip};
-use crate::ops::{average_pool, binary, concat, conv, lut, matrix, max_pool, mean, rescale, transpose, views};
+use crate::ops::{average_pool, binary, concat, conv, lut, matrix, max_pool, mean, rescale, softmax, transpose, views};
 use crate::rows;
 use ottava_hal::capability::Operand;
-use ottava_hal::{Capability, Error, Node, OpRow, Program, Reason, Result, Verdict};
+use ottava_hal::{Capability, Error, Node, OpRow, Program, Reason, RequantMode, Result, Verdict};
 use ottava_npu::isa::Opcode;
 
 /// How one operator is described and lowered.
@@ -16,6 +16,8 @@ struct Entry {
     lower: fn(&mut Builder<'_>, &Node) -> Result<()>,
     /// Has a form with the zero point added before rounding.
     before_round: bool,
+    /// Is a product, which may have a residual and an activation behind it.
+    product: bool,
 }
 
 const fn onnx(
@@ -23,24 +25,26 @@ const fn onnx(
     inputs: fn(&Chip) -> Vec<Operand>,
     lower: fn(&mut Builder<'_>, &Node) -> Result<()>,
 ) -> Entry {
-    Entry { domain: "", op, inputs, lower, before_round: false }
+    Entry { domain: "", op, inputs, lower, before_round: false, product: false }
 }
 
 /// Every operator of the device.
 static TABLE: &[Entry] = &[
-    onnx("Conv", conv::inputs, conv::lower),
-    onnx("Gemm", matrix::inputs, matrix::gemm),
-    onnx("MatMul", matrix::inputs, matrix::matmul),
+    Entry { product: true, ..onnx("Conv", conv::inputs, conv::lower) },
+    Entry { product: true, ..onnx("Gemm", matrix::inputs, matrix::gemm) },
+    Entry { product: true, ..onnx("MatMul", matrix::inputs, matrix::matmul) },
     Entry { before_round: true, ..onnx("Add", binary::inputs, |b, n| binary::lower(b, n, Opcode::Add)) },
     onnx("Sub", binary::inputs, |b, n| binary::lower(b, n, Opcode::Sub)),
     Entry { before_round: true, ..onnx("Mul", binary::inputs, |b, n| binary::lower(b, n, Opcode::Mul)) },
     onnx("MaxPool", max_pool::inputs, max_pool::lower),
+    onnx("GlobalMaxPool", max_pool::inputs, max_pool::global),
     onnx("AveragePool", average_pool::inputs, average_pool::lower),
     onnx("GlobalAveragePool", mean::inputs, mean::global),
     onnx("ReduceMean", mean::inputs, mean::reduce),
     onnx("Concat", concat::inputs, concat::lower),
     onnx("Relu", rescale::inputs, rescale::relu),
     onnx("Clip", rescale::inputs, rescale::clip),
+    onnx("Softmax", softmax::inputs, softmax::lower),
     onnx("Identity", views::inputs, views::identity),
     onnx("Reshape", views::inputs, views::lower),
     onnx("Flatten", views::inputs, views::lower),
@@ -57,6 +61,9 @@ impl Entry {
         for row in &mut rows {
             row.domain = self.domain.into();
             row.fused.zp_before_round = self.before_round;
+            // The sum with a residual is in f32.
+            row.fused.residual = self.product && chip.modes().contains(&RequantMode::Fp32Rne);
+            row.fused.act = row.fused.residual;
         }
         rows
     }

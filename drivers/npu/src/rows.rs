@@ -15,7 +15,12 @@ pub(crate) fn weight(chip: &Chip) -> Operand {
     Operand { dtypes: chip.weights(), quant, constant: true, optional: false }
 }
 
-/// A bias, or another constant that may be absent.
+/// A bias, and a residual behind it or in its place: lowering knows which is which.
+pub(crate) fn bias() -> Operand {
+    Operand { optional: true, ..Operand::default() }
+}
+
+/// A constant that may be absent.
 pub(crate) fn constant(dtypes: &[DataType]) -> Operand {
     Operand { dtypes: dtypes.to_vec(), quant: Vec::new(), constant: true, optional: true }
 }
@@ -36,7 +41,8 @@ pub(crate) fn row(chip: &Chip, op: &'static str, inputs: Vec<Operand>) -> Vec<Op
     vec![row]
 }
 
-const ONE_OUTPUT: Predicate = Predicate { text: "one output", reason: Reason::Other, holds: |_, n| n.outputs.len() == 1 };
+const ONE_OUTPUT: Predicate =
+    Predicate { text: "one output", reason: Reason::Other, holds: |_, n| n.outputs.len() == 1 };
 
 const NOT_EMPTY: Predicate = Predicate { text: "extents above 0", reason: Reason::ShapeLimit, holds: not_empty };
 

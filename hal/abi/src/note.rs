@@ -70,6 +70,12 @@ impl AbiNote {
         }
     }
 
+    /// The same note with these doors (`OTTAVA_DOOR_*`). A driver states the doors that it has, which may be fewer than
+    /// this crate offers.
+    pub const fn with_doors(self, doors: u32) -> Self {
+        Self { doors, ..self }
+    }
+
     /// The note in the first bytes of the section; `None` if they are too few. The fields are not checked.
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let bytes = bytes.get(..size_of::<Self>())?;
@@ -95,13 +101,14 @@ mod tests {
 
     #[test]
     fn a_note_reads_back() {
-        const NOTE: AbiNote = AbiNote::new("demo", "1.2.3");
+        const NOTE: AbiNote = AbiNote::new("demo", "1.2.3").with_doors(door::C);
         // SAFETY: the note is plain data without padding.
         let bytes: [u8; size_of::<AbiNote>()] = unsafe { core::mem::transmute(NOTE) };
         let mut file = vec![0u8];
         file.extend(bytes);
         let back = AbiNote::from_bytes(&file[1..]).unwrap();
         assert_eq!((back.magic, back.core_hash, back.major_max), (MAGIC, crate::CORE_HASH, 0));
+        assert_eq!(back.doors, door::C);
         assert_eq!((text_of(&back.name), text_of(&back.version)), ("demo".into(), "1.2.3".into()));
         assert!(AbiNote::from_bytes(&bytes[1..]).is_none());
     }

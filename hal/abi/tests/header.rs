@@ -102,6 +102,20 @@ int32_t (*use)(const ottava_program_v1*, ottava_error_v1*) = count;
 }
 
 #[test]
+fn the_helpers_for_host_devices_compile_in_both_languages() {
+    let source = ENTRY.replace("ottava_driver.h", "ottava_host_device.h");
+    compiles("host_device_c11", "cc", &["-std=c11"], "c", &source);
+    compiles("host_device_cpp17", "c++", &["-std=c++17"], "cpp", &source);
+}
+
+#[test]
+fn the_c_template_compiles_without_a_warning_and_is_short() {
+    let source = read("plugins/template-c/my_driver.c");
+    compiles("template_c", "cc", &["-std=c11"], "c", &source);
+    assert!(source.lines().count() <= 200);
+}
+
+#[test]
 fn a_wrong_offset_would_not_compile() {
     let wrong = format!("{ENTRY}\nOTTAVA_ASSERT(offsetof(ottava_error_v1, message) == 44, \"moved\");\n");
     match compile("cc", &["-std=c11"], "c", &wrong) {

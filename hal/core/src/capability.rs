@@ -477,8 +477,7 @@ mod tests {
             Limit::dim(0, 1, Compare::Le(64)),
             Limit::dim(0, 9, Compare::Eq(0)),
         ];
-        let capability =
-            Capability { rows: vec![OpRow { limits, ..OpRow::any("MaxPool") }], dynamic_shapes: false };
+        let capability = Capability { rows: vec![OpRow { limits, ..OpRow::any("MaxPool") }], dynamic_shapes: false };
         let verdict = |dims: &[usize], strides: &[i64]| capability.assess(&program(dims, strides)).remove(0);
         assert!(verdict(&[1, 64, 8, 8], &[2, 1]).is_supported());
         let text = |v| format!("{v:?}");

@@ -23,8 +23,7 @@ pub enum FaultKind {
 
 impl FaultKind {
     /// Every kind.
-    pub const ALL: [Self; 6] =
-        [Self::Panic, Self::Lost, Self::OutOfMemory, Self::Hang, Self::Delay, Self::BitFlip];
+    pub const ALL: [Self; 6] = [Self::Panic, Self::Lost, Self::OutOfMemory, Self::Hang, Self::Delay, Self::BitFlip];
 }
 
 /// A fault that is wanted.

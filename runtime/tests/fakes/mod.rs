@@ -1,25 +1,50 @@
-//! Devices that are written for the tests of the runtime: strict about who owns what, and obedient to a script of faults.
+//! Devices that are written for the tests of the runtime: strict about who owns what, and obedient to a script of
+//! faults.
 //!
-//! A partition adds its inputs byte by byte and then one more (wrapping). A device refuses buffers, executables and fences
-//! of other devices, and those that are older than its last loss.
+//! A partition adds its inputs byte by byte and then one more (wrapping). A device refuses buffers, executables and
+//! fences of other devices, and those that are older than its last loss.
 
 #![allow(dead_code)] // Each test file uses a part.
 
 mod net;
 mod queue;
 
-pub use net::{Net, bytes, devices, expected, inputs};
+#[allow(unused_imports)] // Each test file uses a part.
+pub use net::{Net, bytes, expected, inputs};
 
 use ottava_hal::fault::lost;
 use ottava_hal::host::{HostBuffer, HostFence};
 use ottava_hal::{
-    Buffer, BufferDesc, Capability, CompileOptions, Cost, Device, DeviceInfo, DeviceKind, Error, Executable, Fence,
-    Notify, Program, Queue, Result, Status, Tensor, TensorType,
+    BlobKey, Buffer, BufferDesc, Capability, CompileOptions, Cost, DataType, Device, DeviceInfo, DeviceKind, Error,
+    Executable, Fence, Notify, Program, Queue, Result, Status, Tensor, TensorType,
 };
 use std::any::Any;
+use std::cell::Cell;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
-use std::sync::{Arc, Condvar, Mutex, Weak};
+use std::sync::{Arc, Condvar, Mutex, OnceLock, Weak};
 use std::time::Duration;
+
+/// How a test counts the allocations of a thread, if it does.
+pub static COUNTER: OnceLock<fn() -> u64> = OnceLock::new();
+
+thread_local! {
+    static OWN: Cell<u64> = const { Cell::new(0) };
+}
+
+/// Allocations that the fakes themselves have made in this thread.
+pub fn own_allocations() -> u64 {
+    OWN.with(Cell::get)
+}
+
+/// Calls something whose allocations are the fakes' own.
+fn apart<T>(f: impl FnOnce() -> T) -> T {
+    let count = || COUNTER.get().map_or(0, |count| count());
+    let before = count();
+    let result = f();
+    OWN.with(|own| own.set(own.get() + count() - before));
+    result
+}
 
 /// What happens to a dispatch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,7 +64,10 @@ pub struct Core {
     pub id: String,
     pub calls: AtomicU64,
     pub compiled: AtomicU64,
+    pub loaded: AtomicU64,
     pub resets: AtomicU64,
+    /// Bindings must begin at a multiple of it.
+    pub alignment: AtomicU64,
     /// Whether `reset` works.
     pub resettable: AtomicBool,
     lost: AtomicBool,
@@ -64,6 +92,8 @@ impl Fake {
             id: id.into(),
             calls: AtomicU64::new(0),
             compiled: AtomicU64::new(0),
+            loaded: AtomicU64::new(0),
+            alignment: AtomicU64::new(64),
             resets: AtomicU64::new(0),
             resettable: AtomicBool::new(false),
             lost: AtomicBool::new(false),
@@ -88,6 +118,13 @@ impl Fake {
         Self::new(id, false, Box::new(|_, _| Fate::Go))
     }
 
+    /// The same with another alignment of bindings.
+    pub fn aligned(id: &str, alignment: usize) -> Arc<Self> {
+        let Self { core, info, capability } = Arc::into_inner(Self::queued(id)).expect("nobody else has it");
+        core.alignment.store(alignment as u64, SeqCst);
+        Arc::new(Self { core, info: DeviceInfo { alignment, ..info }, capability })
+    }
+
     pub fn plotted(id: &str, sync_only: bool, plot: impl Fn(u64, &str) -> Fate + Send + Sync + 'static) -> Arc<Self> {
         Self::new(id, sync_only, Box::new(plot))
     }
@@ -103,6 +140,8 @@ impl Core {
             return Err(Error::invalid(format!("a {what} of `{}` was handed to `{}`", other.id, self.id)));
         }
         if era != self.era.load(SeqCst) {
+            // A loss is marked before the era changes: a call that it overtakes says so too.
+            self.check()?;
             return Err(Error::invalid(format!("a {what} of `{}` is older than its last loss", self.id)));
         }
         Ok(())
@@ -230,6 +269,22 @@ impl Device for Fake {
         Ok(Arc::new(FakeExe { core: self.core.clone(), era, name: program.name.clone(), inputs, outputs }))
     }
 
+    fn serialize(&self, executable: &dyn Executable) -> Result<Vec<u8>> {
+        let exe = executable.as_any().downcast_ref::<FakeExe>().ok_or_else(|| Error::invalid("not mine"))?;
+        Ok(exe.name.clone().into_bytes())
+    }
+
+    /// Every program has one input and one output of 96 bytes, unless its bytes say nothing.
+    fn deserialize(&self, _: &BlobKey, payload: &[u8]) -> Result<Arc<dyn Executable>> {
+        let name = String::from_utf8_lossy(payload).into_owned();
+        if name.is_empty() {
+            return Err(Error::failed(Status::CorruptBlob, "an empty program"));
+        }
+        self.core.loaded.fetch_add(1, SeqCst);
+        let (ty, era) = (vec![TensorType::fixed(DataType::U8, &[96])], self.core.era.load(SeqCst));
+        Ok(Arc::new(FakeExe { core: self.core.clone(), era, name, inputs: ty.clone(), outputs: ty }))
+    }
+
     fn alloc(&self, desc: &BufferDesc) -> Result<Arc<dyn Buffer>> {
         self.core.check()?;
         let era = self.core.era.load(SeqCst);
@@ -259,4 +314,9 @@ impl Device for Fake {
         self.core.fences.lock().unwrap().push(Arc::downgrade(&inner));
         Ok(Arc::new(FakeFence { core: self.core.clone(), era: self.core.era.load(SeqCst), inner }))
     }
+}
+
+/// Devices by their names.
+pub fn devices(list: &[&Arc<Fake>]) -> BTreeMap<String, Arc<dyn Device>> {
+    list.iter().map(|d| (d.core.id.clone(), (*d).clone() as Arc<dyn Device>)).collect()
 }

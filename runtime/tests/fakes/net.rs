@@ -1,10 +1,8 @@
 //! Plans for the fakes, and what they compute.
 
-use super::Fake;
-use ottava_hal::{DataType, Device, Node, Program, Tensor, TensorType, Value, ValueId};
+use ottava_hal::{DataType, Node, Program, Tensor, TensorType, Value, ValueId};
 use ottava_plan::{Alternative, DeviceNeed, Partition, Plan, Slot};
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 /// A plan under construction.
 #[derive(Default)]
@@ -60,7 +58,13 @@ impl Net {
             outputs: vec![ValueId(inputs.len())],
         };
         let (inputs, outputs) = (inputs.to_vec(), vec![out]);
-        self.plan.partitions.push(Partition { device: device.into(), program, inputs, outputs, ..Partition::default() });
+        self.plan.partitions.push(Partition {
+            device: device.into(),
+            program,
+            inputs,
+            outputs,
+            ..Partition::default()
+        });
         out
     }
 
@@ -119,9 +123,4 @@ pub fn inputs(n: usize) -> Vec<Tensor> {
 /// Outputs as bytes.
 pub fn bytes(outputs: &[Tensor]) -> Vec<Vec<u8>> {
     outputs.iter().map(|t| t.bytes().to_vec()).collect()
-}
-
-/// Devices by their names.
-pub fn devices(list: &[&Arc<Fake>]) -> BTreeMap<String, Arc<dyn Device>> {
-    list.iter().map(|d| (d.core.id.clone(), (*d).clone() as Arc<dyn Device>)).collect()
 }

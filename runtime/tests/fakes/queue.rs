@@ -1,6 +1,6 @@
 //! The queues of the fakes: one that runs in the caller's thread and allocates nothing, one with a thread of its own.
 
-use super::{Core, Fate, FakeBuffer, FakeExe, FakeFence};
+use super::{Core, FakeBuffer, FakeExe, FakeFence, Fate};
 use ottava_hal::device::{Command, NodeTime, Profile, WorkKind};
 use ottava_hal::fault::lost;
 use ottava_hal::{Binding, Error, Queue, Result, Status, Submission};
@@ -23,12 +23,15 @@ fn check(core: &Arc<Core>, s: &Submission) -> Result<()> {
         core.owns(&fence.core, fence.era, "fence")?;
     }
     for command in &s.commands {
-        let Command::Dispatch { executable, inputs, outputs } = command else { return Err(Error::invalid("no copies")) };
+        let Command::Dispatch { executable, inputs, outputs } = command else {
+            return Err(Error::invalid("no copies"));
+        };
         let foreign = || Error::invalid("an executable of another kind of device");
         let exe = executable.as_any().downcast_ref::<FakeExe>().ok_or_else(foreign)?;
         core.owns(&exe.core, exe.era, "executable")?;
         for (binding, ty) in inputs.iter().chain(outputs).zip(exe.inputs.iter().chain(&exe.outputs)) {
             buffer(core, binding)?;
+            assert_eq!(binding.offset as u64 % core.alignment.load(SeqCst), 0, "{} of {}", exe.name, core.id);
             assert_eq!(Some(binding.len), ty.byte_len(), "{} of {}", exe.name, core.id);
         }
     }
@@ -44,7 +47,12 @@ fn wait_all(s: &Submission) -> Result<()> {
 }
 
 /// Runs the dispatches of a submission whose waits are met. `scratch` holds a sum and an operand.
-fn execute(core: &Arc<Core>, s: &Submission, scratch: &mut [Vec<u8>; 2], times: Option<&mut Vec<NodeTime>>) -> Result<()> {
+fn execute(
+    core: &Arc<Core>,
+    s: &Submission,
+    scratch: &mut [Vec<u8>; 2],
+    times: Option<&mut Vec<NodeTime>>,
+) -> Result<()> {
     let begin = Instant::now();
     let mut times = times;
     for command in &s.commands {
@@ -83,7 +91,15 @@ fn execute(core: &Arc<Core>, s: &Submission, scratch: &mut [Vec<u8>; 2], times: 
         if let Some(times) = times.as_deref_mut() {
             let duration_ns = begin.elapsed().as_nanos() as u64;
             let (node, kernel) = (format!("node of {}", exe.name), "add".into());
-            times.push(NodeTime { node, kernel, kind: WorkKind::Dispatch, start_ns: 0, duration_ns, cycles: 7, bytes: 0 });
+            times.push(NodeTime {
+                node,
+                kernel,
+                kind: WorkKind::Dispatch,
+                start_ns: 0,
+                duration_ns,
+                cycles: 7,
+                bytes: 0,
+            });
         }
     }
     Ok(())
@@ -127,8 +143,8 @@ impl Queue for SyncQueue {
         let id = self.next.fetch_add(1, SeqCst);
         let mut profile = s.profile.then(Profile::begin);
         let mut scratch = self.scratch.lock().unwrap_or_else(|e| e.into_inner());
-        let result = wait_all(s)
-            .and_then(|()| execute(&self.core, s, &mut scratch, profile.as_mut().map(|p| &mut p.nodes)));
+        let result =
+            wait_all(s).and_then(|()| execute(&self.core, s, &mut scratch, profile.as_mut().map(|p| &mut p.nodes)));
         if let Some(mut profile) = profile {
             profile.end = Instant::now();
             self.profiles.lock().unwrap().push((id, profile));
@@ -181,7 +197,7 @@ impl Queue for ThreadQueue {
         check(&self.core, s)?;
         let id = self.next.fetch_add(1, SeqCst);
         let gone = |_| Error::failed(Status::Internal, "the queue's thread is gone");
-        self.sender.lock().unwrap().send((id, s.clone())).map_err(gone)?;
+        super::apart(|| self.sender.lock().unwrap().send((id, s.clone())).map_err(gone))?;
         Ok(id)
     }
 

@@ -44,7 +44,7 @@ pub struct Global {
 }
 
 /// Verbs of the command's contract that later versions bring.
-const LATER: &[&str] = &["compile", "simulate", "conformance", "new-driver"];
+const LATER: &[&str] = &["conformance"];
 
 /// Says what is wrong with the command line (or shows help, which is no error).
 pub fn usage(error: &clap::Error) -> Result<ExitCode> {

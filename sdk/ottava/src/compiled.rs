@@ -5,11 +5,11 @@ use crate::error::{Error, Result, codes};
 use crate::model::Model;
 use crate::registry::{OpenDevice, REFERENCE, Registry};
 use crate::session::SessionOptions;
-use ottava_compiler::{Cx, Target};
+use ottava_compiler::{Cx, Policy, Target};
 use ottava_graph::{Diagnostic, Graph, Phase};
-use ottava_hal::{DriverInfo, Options};
-use ottava_plan::Plan;
-use std::path::PathBuf;
+use ottava_hal::{CompileOptions, DriverInfo, Options};
+use ottava_plan::{Blob, FileError, Partition, Plan};
+use std::path::{Path, PathBuf};
 
 /// A network compiled for devices.
 pub struct Compiled {
@@ -128,11 +128,70 @@ fn placement(config: &Config, chosen: &[OpenDevice], explicit: bool) -> ottava_c
         Fallback::Reference => ottava_compiler::Fallback::Reference,
         Fallback::Error => ottava_compiler::Fallback::Error,
     };
-    let priority = match &config.placement {
-        Placement::Priority(ids) if !explicit => ids.clone(),
-        _ => chosen.iter().map(|d| d.id.clone()).collect(),
+    let ids = || chosen.iter().map(|d| d.id.clone()).collect();
+    let (policy, priority) = match &config.placement {
+        Placement::Priority(wanted) if !explicit => (Policy::Priority, wanted.clone()),
+        Placement::Priority(_) => (Policy::Priority, ids()),
+        Placement::Auto(_) => (Policy::default(), ids()),
     };
-    ottava_compiler::Placement { fallback, priority }
+    // Rules about devices that are not in use here do not apply.
+    let rules = |rules: &[(String, String)]| match explicit {
+        true => rules.iter().filter(|(_, id)| chosen.iter().any(|d| d.id == *id)).cloned().collect(),
+        false => rules.to_vec(),
+    };
+    ottava_compiler::Placement {
+        fallback,
+        policy,
+        priority,
+        pins: rules(&config.pins),
+        bans: rules(&config.bans),
+        alternatives: chosen.len() > 1 || chosen.iter().any(|d| !d.device.info().sync_only),
+        ..ottava_compiler::Placement::default()
+    }
+}
+
+/// A plan that was written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Saved {
+    /// Size of the file.
+    pub bytes: u64,
+    /// Partitions of the plan.
+    pub partitions: usize,
+    /// Partitions that are compiled ahead; the others are compiled at the start.
+    pub ahead: usize,
+}
+
+impl Compiled {
+    /// Writes the plan, with what its devices can compile ahead, so that a start from the file compiles nothing.
+    pub fn save(&self, path: &Path) -> Result<Saved> {
+        let mut plan = self.plan.clone();
+        let mut ahead = 0;
+        for partition in &mut plan.partitions {
+            ahead += usize::from(self.compile_ahead(partition)?);
+        }
+        let wrong = |e: FileError| match e {
+            FileError::Io { source, .. } => Error::writing(codes::PLAN, path, &source),
+            other => Error::invalid(codes::PLAN, other.to_string()).in_file(path),
+        };
+        ottava_plan::file::write(&plan, path).map_err(wrong)?;
+        let bytes = std::fs::metadata(path).map_err(|e| Error::reading(codes::PLAN, path, &e))?.len();
+        Ok(Saved { bytes, partitions: plan.partitions.len(), ahead })
+    }
+
+    /// Compiles a partition and keeps what its device can save; false if it cannot.
+    fn compile_ahead(&self, partition: &mut Partition) -> Result<bool> {
+        let Some(open) = self.devices.iter().find(|d| d.id == partition.device) else { return Ok(false) };
+        let failed = |e| Error::device(&open.id, e);
+        let (options, program) = (CompileOptions::default(), &partition.program);
+        let executable = open.device.compile(program, &options).map_err(failed)?;
+        let payload = match open.device.serialize(executable.as_ref()) {
+            Err(ottava_hal::Error::Unsupported { .. }) => return Ok(false),
+            other => other.map_err(failed)?,
+        };
+        let key = ottava_plan::blob_key(&open.driver, open.device.info(), program, &options, &open.options);
+        partition.blobs = vec![Blob::new(key.map_err(failed)?, &payload).map_err(failed)?];
+        Ok(true)
+    }
 }
 
 /// The graph of a model at a phase, in the text form that parses back.

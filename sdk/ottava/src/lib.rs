@@ -65,7 +65,7 @@ pub mod vectors;
 
 pub use batches::{BatchOutput, Batches, Progress};
 pub use calibrate::{CalibrateOptions, Shard, calibrate, load_calibration, merge_calibrations};
-pub use compiled::{Compiled, compile, graph_text};
+pub use compiled::{Compiled, Saved, compile, graph_text};
 pub use config::{Config, DeviceEntry, DriverEntry, Fallback, Objective, Placement, Policy, Rule};
 pub use data::{Affine, Data, Feed, convert, load_npy, read_folder, save_npy, save_npz};
 pub use error::{Detail, Error, Place, Result, codes};
@@ -80,11 +80,14 @@ pub use ottava_plan::{Arena, Opinion, Partition, Placed, Plan};
 pub use ottava_quantize::observers::{METHODS, Observer, method};
 pub use ottava_quantize::recipe::{Granularity, Preprocess, Recipe};
 pub use ottava_quantize::{Calibration, Report as QuantizeReport};
-pub use ottava_runtime::{PartitionTime, RunReport};
-pub use ottava_validate::Layer;
+pub use ottava_runtime::{
+    Event, PartitionTime, Pending, Recovery, RunOptions, RunReport, StepKind, StepTime, busy_ns, chrome_trace,
+    overlap_ratio,
+};
+pub use ottava_validate::{Layer, page};
 pub use quantize::{QuantizeOptions, QuantizedModel, Source, load_recipe};
 pub use registry::{DeviceOptions, DriverReport, OpenDevice, REFERENCE, Refused, Registry};
-pub use report::{PartitionReport, Report};
+pub use report::{PartitionReport, Report, node_macs};
 pub use session::{Session, SessionOptions};
 pub use suggest::{hint, nearest};
 pub use validation::{ValidateOptions, Validation, validate};

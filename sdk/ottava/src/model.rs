@@ -4,8 +4,9 @@ use crate::error::{Error, Result, codes};
 use ottava_graph::{Diagnostic, Graph};
 use ottava_hal::{Dim, Tensor, TensorType};
 use ottava_import::{ExportOptions, ImportError, ImportOptions, export_onnx, import_onnx_bytes};
+use ottava_plan::{FileError, Plan, PlanFile};
 use std::collections::{BTreeMap, BTreeSet};
-use ottava_plan::Plan;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -54,8 +55,31 @@ impl Model {
                 .in_file(path)
                 .expected("an `.onnx` file"));
         }
+        if is_plan(path) {
+            return Self::of_plan(path);
+        }
         let bytes = std::fs::read(path).map_err(|e| Error::reading(codes::MODEL_FILE, path, &e))?;
         Self::import(path.to_path_buf(), &bytes, path.parent().map(Path::to_path_buf))
+    }
+
+    /// Reads a plan: inputs, outputs and the compiled form.
+    fn of_plan(path: &Path) -> Result<Self> {
+        let wrong = |e: FileError| match e {
+            FileError::Io { source, .. } => Error::reading(codes::PLAN, path, &source),
+            other => Error::invalid(codes::PLAN, other.to_string()).in_file(path),
+        };
+        let plan = PlanFile::open(path).map_err(wrong)?;
+        let mut graph = Graph::new(plan.name.clone());
+        for slot in plan.inputs.iter().map(|i| &plan.slots[*i]) {
+            graph.add_input(&slot.name, slot.ty.clone());
+        }
+        for slot in plan.outputs.iter().map(|i| &plan.slots[*i]) {
+            let id = graph.find_value(&slot.name).unwrap_or_else(|| graph.add_value(&slot.name, slot.ty.clone()));
+            graph.outputs.push(id);
+        }
+        let size_bytes = std::fs::metadata(path).map_err(|e| Error::reading(codes::PLAN, path, &e))?.len();
+        let (origin, diagnostics) = (path.to_path_buf(), Vec::new());
+        Ok(Self { origin, graph, diagnostics, size_bytes, fingerprint: 0, plan: Some(Arc::new(plan)) })
     }
 
     /// Reads an ONNX model from memory; `origin` stands for it in messages. Weights outside the model are refused.
@@ -188,6 +212,13 @@ impl Model {
         };
         error.in_file(&self.origin)
     }
+}
+
+/// Whether a file is a plan: by its first bytes, or by its name if it is too short to tell.
+fn is_plan(path: &Path) -> bool {
+    let mut head = [0; 8];
+    let read = std::fs::File::open(path).and_then(|mut f| f.read_exact(&mut head));
+    read.is_ok() && head == ottava_plan::file::MAGIC || path.extension().is_some_and(|e| e == "plan")
 }
 
 /// Multiply-accumulates of a graph; `None` where a shape is not known.

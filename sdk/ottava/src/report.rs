@@ -2,6 +2,7 @@
 
 use ottava_graph::Diagnostic;
 use ottava_hal::Program;
+use std::collections::BTreeMap;
 
 /// What one device runs in one go.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,14 +46,24 @@ impl Report {
     }
 }
 
+/// Multiply-accumulates of each node of a plan, by name.
+pub fn node_macs(plan: &ottava_plan::Plan) -> BTreeMap<String, u64> {
+    let nodes = |p: &ottava_plan::Partition| {
+        let of = |n: &ottava_hal::Node| (n.name.clone(), macs(&p.program, n));
+        p.program.nodes.iter().map(of).collect::<Vec<_>>()
+    };
+    plan.partitions.iter().flat_map(nodes).collect()
+}
+
 /// Multiply-accumulates of a program; operators whose shapes are not known count as 0.
 pub(crate) fn program_macs(program: &Program) -> u64 {
-    let macs = |node: &ottava_hal::Node| {
-        let Ok(op) = ottava_ops::lookup(&node.domain, &node.op) else { return 0 };
-        let inputs: Vec<_> = node.inputs.iter().map(|id| id.map(|v| program.ty(v))).collect();
-        let outputs: Vec<_> = node.outputs.iter().map(|id| program.ty(*id)).collect();
-        let known = inputs.iter().flatten().chain(&outputs).all(|ty| ty.shape.elements().is_some());
-        if known { op.macs(node, &inputs, &outputs) } else { 0 }
-    };
-    program.nodes.iter().map(macs).fold(0, u64::saturating_add)
+    program.nodes.iter().map(|n| macs(program, n)).fold(0, u64::saturating_add)
+}
+
+fn macs(program: &Program, node: &ottava_hal::Node) -> u64 {
+    let Ok(op) = ottava_ops::lookup(&node.domain, &node.op) else { return 0 };
+    let inputs: Vec<_> = node.inputs.iter().map(|id| id.map(|v| program.ty(v))).collect();
+    let outputs: Vec<_> = node.outputs.iter().map(|id| program.ty(*id)).collect();
+    let known = inputs.iter().flatten().chain(&outputs).all(|ty| ty.shape.elements().is_some());
+    if known { op.macs(node, &inputs, &outputs) } else { 0 }
 }

@@ -7,15 +7,18 @@
 use crate::compiled::{self, Compiled};
 use crate::error::{Error, Result, codes};
 use crate::model::Model;
-use crate::registry::{DeviceOptions, Registry};
+use crate::registry::{DeviceOptions, OpenDevice, Registry};
 use crate::report::{PartitionReport, Report};
 use crate::suggest;
 use ottava_graph::Graph;
-use ottava_hal::{CompileOptions, Tensor, TensorType};
-use ottava_runtime::{RunOptions, RunReport, Runner};
+use ottava_hal::{Status, Tensor, TensorType};
+use ottava_plan::Plan;
+use ottava_runtime::{DeviceEntry, Event, Pending, Reopen, RunOptions, RunReport, Runner, RunnerOptions};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Instant;
 
 /// How a model is compiled for a session.
 #[derive(Debug, Clone, Default)]
@@ -28,6 +31,8 @@ pub struct SessionOptions {
     pub device: Option<String>,
     /// Options for every device that knows them.
     pub devices: DeviceOptions,
+    /// Inferences that may be in flight at once; `None`: as configured.
+    pub in_flight: Option<usize>,
     /// Inputs that take the value of an output of the run before, zeros at first: input name, output name.
     pub state: Vec<(String, String)>,
 }
@@ -52,7 +57,7 @@ struct State {
 impl Session {
     /// Compiles a model, or takes a saved plan.
     pub fn new(model: &Model, registry: &Registry, options: &SessionOptions) -> Result<Self> {
-        Self::of_compiled(compiled::compile(model, registry, options)?, options)
+        Self::of_compiled(compiled::compile(model, registry, options)?, registry, options)
     }
 
     /// Compiles a bound graph of any phase that stems from `model`.
@@ -62,15 +67,20 @@ impl Session {
         registry: &Registry,
         options: &SessionOptions,
     ) -> Result<Self> {
-        Self::of_compiled(compiled::of_graph(model, graph, registry, options)?, options)
+        Self::of_compiled(compiled::of_graph(model, graph, registry, options)?, registry, options)
     }
 
     /// Makes a compiled network ready to run.
-    pub fn of_compiled(compiled: Compiled, options: &SessionOptions) -> Result<Self> {
+    pub fn of_compiled(compiled: Compiled, registry: &Registry, options: &SessionOptions) -> Result<Self> {
         let Compiled { origin, plan, diagnostics, devices } = compiled;
-        let devices: BTreeMap<_, _> = devices.iter().map(|d| (d.id.clone(), d.device.clone())).collect();
+        let devices = devices.into_iter().map(|d| (d.id.clone(), entry(d))).collect();
+        let runner_options = RunnerOptions {
+            in_flight: options.in_flight.unwrap_or(registry.config.in_flight),
+            reopen: Some(reopen(registry, options)),
+            ..RunnerOptions::default()
+        };
         let failed = |e| Error::run(&origin, e);
-        let runner = Runner::new(plan, &devices, &CompileOptions::default()).map_err(failed)?;
+        let runner = Runner::with(plan, devices, runner_options).map_err(failed)?;
         let (inputs, outputs) = (slots(&runner, &runner.plan().inputs), slots(&runner, &runner.plan().outputs));
         let state = State::new(&options.state, &inputs, &outputs)?;
         let report = report(&runner, diagnostics);
@@ -112,6 +122,36 @@ impl Session {
             slot.clone_from(&result.0[*output]);
         }
         Ok(result)
+    }
+
+    /// Starts an inference and returns at once; inputs in the model's order. Inferences beyond the configured number wait
+    /// their turn. At the deadline, if there is one, the inference is given up with `Timeout`.
+    pub fn run_async(&self, inputs: Vec<Tensor>, options: RunOptions, deadline: Option<Instant>) -> Result<Pending> {
+        if self.state.is_some() {
+            let what = "inferences of a session with state run one after the other; use `run`";
+            return Err(Error::invalid(codes::MODEL_NAME, what).in_file(&self.origin));
+        }
+        self.runner.run_async(inputs, options, deadline).map_err(|e| Error::run(&self.origin, e))
+    }
+
+    /// Runs once, and gives up with `Timeout` at the deadline. Inputs and outputs in the model's order.
+    pub fn run_by(
+        &self,
+        inputs: &[Tensor],
+        options: RunOptions,
+        deadline: Instant,
+    ) -> Result<(Vec<Tensor>, RunReport)> {
+        self.runner.run_by(inputs, options, deadline).map_err(|e| Error::run(&self.origin, e))
+    }
+
+    /// The plan that runs.
+    pub fn plan(&self) -> &Plan {
+        self.runner.plan()
+    }
+
+    /// Devices that were lost, and what was done about it.
+    pub fn events(&self) -> Vec<Event> {
+        self.runner.events()
     }
 
     /// Sets all state back to zeros.
@@ -196,6 +236,21 @@ fn zeros(links: &[(usize, usize)], inputs: &[(String, TensorType)]) -> Result<Ve
         Tensor::zeros(ty.dtype, &shape).map_err(|e| fail(e.to_string()))
     };
     links.iter().map(one).collect()
+}
+
+fn entry(d: OpenDevice) -> DeviceEntry {
+    DeviceEntry { device: d.device, driver: Some(d.driver), options: d.options }
+}
+
+/// Opens a lost device again as it was opened first.
+fn reopen(registry: &Registry, options: &SessionOptions) -> Reopen {
+    let (registry, devices) = (registry.clone(), options.devices.clone());
+    Arc::new(move |id| {
+        registry
+            .open_one(id, &devices)
+            .map(entry)
+            .map_err(|e| ottava_hal::Error::failed(Status::DeviceLost, e.to_string()))
+    })
 }
 
 fn slots(runner: &Runner, indices: &[usize]) -> Vec<(String, TensorType)> {

@@ -4,8 +4,9 @@
 //! whether it is poisoned; the boxes of executables, buffers, queues and fences hold an `Arc` of the driver's object, so
 //! that releasing one while work is under way is legal.
 
-use crate::driver::{DriverCx, blob_key};
+use crate::driver::DriverCx;
 use crate::guard::{bytes, check_out, fill, fill_bytes, guard, guard_void, read};
+use crate::info::blob_key;
 use crate::rows::RowTable;
 use crate::{extensions, fences, memory, view, work};
 use ottava_abi::{
@@ -69,9 +70,11 @@ impl ExecHandle {
 
 /// What the executable asks of its bindings: inputs, then outputs.
 fn requirements(device: &DeviceHandle, exec: &dyn Executable, program: Option<&Program>) -> Result<Vec<IoReqV1>> {
-    let value = |ids: Option<&Vec<ValueId>>, i: usize| ids.and_then(|ids| ids.get(i)).map_or(index::NONE, |v| v.0 as u32);
+    let value =
+        |ids: Option<&Vec<ValueId>>, i: usize| ids.and_then(|ids| ids.get(i)).map_or(index::NONE, |v| v.0 as u32);
     let req = |value, direction, ty: &TensorType| {
-        let unknown = || Error::unsupported(Reason::DynamicShape, format!("{ty} at the edge of a program has no fixed size"));
+        let unknown =
+            || Error::unsupported(Reason::DynamicShape, format!("{ty} at the edge of a program has no fixed size"));
         Ok(IoReqV1 {
             value,
             direction,
@@ -195,7 +198,9 @@ unsafe extern "C" fn assess(
         let (room, stride) = (verdicts.len, verdicts.stride as usize);
         if room != program.nodes.len() as u64 || stride < size_of::<VerdictV1>() || stride % 8 != 0 {
             let nodes = program.nodes.len();
-            return Err(Error::invalid(format!("room for {room} verdicts of stride {stride}, there are {nodes} nodes")));
+            return Err(Error::invalid(format!(
+                "room for {room} verdicts of stride {stride}, there are {nodes} nodes"
+            )));
         }
         let answers = d.device.assess(&program)?;
         if answers.len() != program.nodes.len() {
@@ -231,7 +236,12 @@ fn verdict(node: u32, answer: &Verdict) -> VerdictV1 {
     v
 }
 
-unsafe extern "C" fn estimate(device: *mut Device, program: *const ProgramV1, out: *mut CostV1, err: *mut ErrorV1) -> i32 {
+unsafe extern "C" fn estimate(
+    device: *mut Device,
+    program: *const ProgramV1,
+    out: *mut CostV1,
+    err: *mut ErrorV1,
+) -> i32 {
     let body = |d: &DeviceHandle| {
         // SAFETY: the host passes NULL or a cost, and keeps to the contract of the program view.
         let (mut cost, program) = unsafe { (read(out.cast_const(), "out")?, view::program(program)?) };

@@ -2,15 +2,15 @@
 //!
 //! The context is a leaked [`DriverCx`]: a library is never unloaded, and its tables live as long as the process.
 
-use crate::guard::{Items, check_out, fill, guard, guard_void, read, text};
+use crate::guard::{Items, check_out, check_prefix, fill, guard, guard_void, read, text};
+use crate::info::{blob_key, device_info};
 use crate::{device, extensions, log};
 use ottava_abi::{
-    BlobKeyV1, Device, DeviceInfoV1, DriverV1, ErrorV1, ExtV1, HostLinkV1, HostV1, KeyValueV1, MemoryTypeV1, OptionV1,
-    Slice, Str, Table, blob_verdict, copy_text, device_flag, device_kind, handle_type, link_mode, memory_flag,
-    option_type, status, text_of,
+    BlobKeyV1, Device, DeviceInfoV1, DriverV1, ErrorV1, ExtV1, HostV1, KeyValueV1, OptionV1, Slice, Str, Table,
+    blob_verdict, first_null, option_type, status,
 };
-use ottava_hal::device::{BlobKey, BlobVerdict, LinkMode};
-use ottava_hal::{DeviceInfo, DeviceKind, Driver, Error, Options, Result, Status};
+use ottava_hal::device::BlobVerdict;
+use ottava_hal::{DeviceInfo, Driver, Error, Options, Result, Status};
 use parking_lot::RwLock;
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -68,8 +68,14 @@ pub unsafe fn entry<A>(
 ) -> i32 {
     let body = || {
         check_out(out, "out")?;
-        // SAFETY: the caller's promise.
-        let host = unsafe { read(host, "host")? };
+        // SAFETY: the caller's promise; a table is not read as a value before no function in it is NULL.
+        let host = unsafe {
+            check_prefix(host, "host")?;
+            if let Some(name) = first_null(host) {
+                return Err(Error::invalid(format!("host.{name} is NULL")));
+            }
+            host.read()
+        };
         log::install(&host);
         // SAFETY: the host's options live until `shutdown`.
         let options = unsafe { options(host.options)? };
@@ -86,7 +92,13 @@ pub unsafe fn entry<A>(
 fn table(driver: Arc<dyn Driver>, host: HostV1, options: Options) -> DriverV1 {
     let info = driver.info();
     let schema = Schema::new(&*driver);
-    let cx = Box::leak(Box::new(DriverCx { driver: RwLock::new(Some(driver)), host, epoch: Instant::now(), options, schema }));
+    let cx = Box::leak(Box::new(DriverCx {
+        driver: RwLock::new(Some(driver)),
+        host,
+        epoch: Instant::now(),
+        options,
+        schema,
+    }));
     let text = |s: String| Str::new(Box::leak(s.into_boxed_str()));
     DriverV1 {
         size: size_of::<DriverV1>() as u32,
@@ -168,7 +180,13 @@ pub(crate) unsafe fn on_driver(
     unsafe { guard(name, None, err, body) }
 }
 
-unsafe extern "C" fn enumerate(ctx: *mut c_void, cap: u32, out: *mut DeviceInfoV1, count: *mut u32, err: *mut ErrorV1) -> i32 {
+unsafe extern "C" fn enumerate(
+    ctx: *mut c_void,
+    cap: u32,
+    out: *mut DeviceInfoV1,
+    count: *mut u32,
+    err: *mut ErrorV1,
+) -> i32 {
     let body = |cx: &DriverCx| {
         let devices = cx.driver()?.devices()?;
         let infos: Vec<_> = devices.iter().zip(0..).map(|(info, ordinal)| device_info(info, ordinal)).collect();
@@ -179,7 +197,13 @@ unsafe extern "C" fn enumerate(ctx: *mut c_void, cap: u32, out: *mut DeviceInfoV
     unsafe { on_driver("enumerate", ctx, err, body) }
 }
 
-unsafe extern "C" fn option_schema(ctx: *mut c_void, cap: u32, out: *mut OptionV1, count: *mut u32, err: *mut ErrorV1) -> i32 {
+unsafe extern "C" fn option_schema(
+    ctx: *mut c_void,
+    cap: u32,
+    out: *mut OptionV1,
+    count: *mut u32,
+    err: *mut ErrorV1,
+) -> i32 {
     // SAFETY: the host keeps to the contract of the table and of two-call functions.
     unsafe { on_driver("option_schema", ctx, err, |cx| fill(cap, out, count, &cx.schema.options)) }
 }
@@ -247,80 +271,4 @@ unsafe extern "C" fn shutdown(ctx: *mut c_void) {
     let cx = unsafe { ctx.cast::<DriverCx>().as_ref() };
     guard_void("shutdown", || drop(cx.and_then(|cx| cx.driver.write().take())));
     log::stop();
-}
-
-/// A key in words of the driver contract.
-pub(crate) fn blob_key(k: &BlobKeyV1) -> BlobKey {
-    BlobKey {
-        driver: text_of(&k.driver_name),
-        driver_version: text_of(&k.driver_version),
-        uuid: k.device_uuid,
-        hw_rev: k.hw_rev,
-        ir_version: k.ir_version,
-        core_hash: k.core_hash,
-        ops_hash: k.op_schema_hash,
-        program_hash: k.program_hash,
-        quant_hash: k.quant_hash,
-        options_hash: k.options_hash,
-        payload_len: k.payload_len,
-        payload_sha256: k.payload_sha256,
-    }
-}
-
-fn device_info(info: &DeviceInfo, ordinal: u32) -> DeviceInfoV1 {
-    let flag = |set, bit| if set { bit } else { 0 };
-    let mut out = DeviceInfoV1 {
-        uuid: info.uuid,
-        ordinal,
-        device_kind: kind(info.kind),
-        hw_rev: info.hw_rev,
-        n_queues: 1,
-        flags: flag(info.sync_only, device_flag::SYNC_ONLY)
-            | flag(info.simulated, device_flag::SIMULATED)
-            | flag(info.flushes_denormals, device_flag::FLUSHES_DENORMALS),
-        max_buffer: info.max_buffer,
-        alignment: info.alignment as u64,
-        peak_s8: info.peak.s8,
-        peak_s16: info.peak.s16,
-        peak_f16: info.peak.f16,
-        peak_f32: info.peak.f32,
-        n_memory_types: 1,
-        link: link(info),
-        ..DeviceInfoV1::blank()
-    };
-    out.memory_types[0] = memory_type(info);
-    copy_text(&mut out.name, &info.name);
-    out
-}
-
-fn kind(kind: DeviceKind) -> u32 {
-    match kind {
-        DeviceKind::Cpu => device_kind::CPU,
-        DeviceKind::Gpu => device_kind::GPU,
-        DeviceKind::Npu => device_kind::NPU,
-        DeviceKind::Dsp => device_kind::DSP,
-        DeviceKind::Sim => device_kind::SIM,
-    }
-}
-
-fn link(info: &DeviceInfo) -> HostLinkV1 {
-    let mode = match info.link.mode {
-        LinkMode::Native => link_mode::NATIVE,
-        LinkMode::Import => link_mode::IMPORT,
-        LinkMode::Copy => link_mode::COPY,
-    };
-    HostLinkV1 { mode, pad: 0, bytes_per_s: info.link.bytes_per_s, latency_ns: info.link.latency_ns }
-}
-
-/// The one kind of memory that the driver contract knows. `map` works on all of it, by copies where it must.
-fn memory_type(info: &DeviceInfo) -> MemoryTypeV1 {
-    let copied = info.link.mode == LinkMode::Copy;
-    let near = if copied { memory_flag::DEVICE_LOCAL } else { memory_flag::COHERENT | memory_flag::CACHED };
-    MemoryTypeV1 {
-        flags: memory_flag::HOST_VISIBLE | near,
-        bytes: info.memory_bytes,
-        alignment: info.alignment as u64,
-        import_mask: if copied { 0 } else { handle_type::HOST_POINTER },
-        export_mask: 0,
-    }
 }

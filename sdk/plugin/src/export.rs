@@ -5,6 +5,9 @@
 pub mod private {
     pub use crate::driver::entry;
     pub use ottava_abi as abi;
+
+    /// The doors of drivers of this kit.
+    pub const DOORS: u32 = abi::door::C | if cfg!(feature = "rust-door") { abi::door::RUST } else { 0 };
 }
 
 /// Exports a driver from a `cdylib`: the C door, the Rust door (feature `rust-door`) and the ABI note.
@@ -14,7 +17,7 @@ pub mod private {
 /// of it. The note has the name and version of the calling package; another name may come first. Names have at most 31
 /// bytes.
 ///
-/// ```ignore
+/// ```text
 /// ottava_plugin::export_driver!(MyDriver::new);
 /// ottava_plugin::export_driver!("my-npu", MyDriver::with_options);
 /// ```
@@ -28,7 +31,9 @@ macro_rules! export_driver {
     ($name:expr, $make:expr $(,)?) => {
         const _: () = {
             #[cfg(panic = "abort")]
-            compile_error!("a driver must be built with panic = \"unwind\": its panics become errors of the application");
+            compile_error!(
+                "a driver must be built with panic = \"unwind\": its panics become errors of the application"
+            );
 
             use $crate::private::abi;
 
@@ -38,7 +43,8 @@ macro_rules! export_driver {
             #[unsafe(no_mangle)]
             #[unsafe(link_section = ".ottava.abi")]
             #[allow(non_upper_case_globals)]
-            pub static ottava_abi_note: abi::AbiNote = abi::AbiNote::new($name, env!("CARGO_PKG_VERSION"));
+            pub static ottava_abi_note: abi::AbiNote =
+                abi::AbiNote::new($name, env!("CARGO_PKG_VERSION")).with_doors($crate::private::DOORS);
 
             /// The C door.
             ///

@@ -95,9 +95,9 @@ unsafe extern "C" fn device_text(
     err: *mut ErrorV1,
 ) -> i32 {
     // SAFETY: the host keeps to the contract of two-call functions.
-    let body = |cx: &DriverCx| unsafe { fill_bytes(buf, cap, len, describe(&find(cx, uuid)?).as_bytes()) };
+    let body = |cx: &'static DriverCx| unsafe { fill_bytes(buf, cap, len, describe(&find(cx, uuid)?).as_bytes()) };
     // SAFETY: the host keeps to the contract of the table.
-    unsafe { on_driver("describe.device_text", ctx, err, |cx| body(cx)) }
+    unsafe { on_driver("describe.device_text", ctx, err, body) }
 }
 
 unsafe extern "C" fn open_text(device: *mut Device, buf: *mut u8, cap: u64, len: *mut u64, err: *mut ErrorV1) -> i32 {

@@ -41,7 +41,12 @@ unsafe fn on_fence(
     unsafe { on_device(name, device, err, body) }
 }
 
-pub(crate) unsafe extern "C" fn fence_create(device: *mut Device, initial: u64, out: *mut *mut Fence, err: *mut ErrorV1) -> i32 {
+pub(crate) unsafe extern "C" fn fence_create(
+    device: *mut Device,
+    initial: u64,
+    out: *mut *mut Fence,
+    err: *mut ErrorV1,
+) -> i32 {
     let body = |d: &DeviceHandle| {
         has_fences(d)?;
         check_out(out, "out")?;
@@ -57,7 +62,12 @@ pub(crate) unsafe extern "C" fn fence_release(_device: *mut Device, fence: *mut 
     unsafe { release::<_, FenceHandle>("fence_release", fence) };
 }
 
-pub(crate) unsafe extern "C" fn fence_query(device: *mut Device, fence: *mut Fence, value: *mut u64, failure: *mut i32) -> i32 {
+pub(crate) unsafe extern "C" fn fence_query(
+    device: *mut Device,
+    fence: *mut Fence,
+    value: *mut u64,
+    failure: *mut i32,
+) -> i32 {
     let body = |fence: &Arc<dyn ottava_hal::Fence>| {
         check_out(value, "value")?;
         check_out(failure, "failure")?;
@@ -86,12 +96,22 @@ pub(crate) unsafe extern "C" fn fence_wait(
     unsafe { on_fence("fence_wait", device, fence, err, |f| f.wait(value, Duration::from_nanos(timeout_ns))) }
 }
 
-pub(crate) unsafe extern "C" fn fence_signal(device: *mut Device, fence: *mut Fence, value: u64, err: *mut ErrorV1) -> i32 {
+pub(crate) unsafe extern "C" fn fence_signal(
+    device: *mut Device,
+    fence: *mut Fence,
+    value: u64,
+    err: *mut ErrorV1,
+) -> i32 {
     // SAFETY: the host keeps to the contract of the table.
     unsafe { on_fence("fence_signal", device, fence, err, |f| f.signal(value)) }
 }
 
-pub(crate) unsafe extern "C" fn fence_fail(device: *mut Device, fence: *mut Fence, code: i32, err: *mut ErrorV1) -> i32 {
+pub(crate) unsafe extern "C" fn fence_fail(
+    device: *mut Device,
+    fence: *mut Fence,
+    code: i32,
+    err: *mut ErrorV1,
+) -> i32 {
     let body = |fence: &Arc<dyn ottava_hal::Fence>| {
         let status = Status::ALL.into_iter().find(|s| *s as i32 == code);
         let status = status.ok_or_else(|| Error::invalid(format!("{code} is no code of a failure")))?;

@@ -161,12 +161,15 @@ impl<T: Copy> Items<'_, T> {
     /// lifetime that the caller chooses.
     pub(crate) unsafe fn new(slice: Slice<T>, what: &str) -> Result<Self> {
         let (ptr, stride) = (slice.ptr.cast::<u8>(), slice.stride as usize);
-        let len = usize::try_from(slice.len).map_err(|_| Error::invalid(format!("{what} has {} elements", slice.len)))?;
+        let len =
+            usize::try_from(slice.len).map_err(|_| Error::invalid(format!("{what} has {} elements", slice.len)))?;
         if len > 0 {
             let fits = stride >= size_of::<T>() && stride % align_of::<T>() == 0;
             let whole = len.checked_mul(stride).is_some_and(|n| n <= isize::MAX as usize);
             if ptr.is_null() || !slice.ptr.is_aligned() || !fits || !whole {
-                return Err(Error::invalid(format!("{what}: pointer {ptr:p}, {len} elements of stride {stride} is no array")));
+                return Err(Error::invalid(format!(
+                    "{what}: pointer {ptr:p}, {len} elements of stride {stride} is no array"
+                )));
             }
         }
         Ok(Self { ptr, len, stride, _elements: std::marker::PhantomData })

@@ -1,8 +1,25 @@
-//! `ottava-plugin`: the vendor kit. A driver written against the safe traits of `ottava-hal` becomes a plugin by one line:
+//! `ottava-plugin`: the vendor kit. A driver written against safe traits becomes a plugin by one line.
 //!
-//! ```ignore
-//! ottava_plugin::export_driver!(MyDriver::new);
 //! ```
+//! use ottava_plugin::hal::{DeviceInfo, DeviceKind, DriverInfo, OpRow, Result};
+//! use ottava_plugin::kernels::{Kernel, KernelCx, KernelDriver};
+//!
+//! fn neg(cx: &mut KernelCx) -> Result<()> {
+//!     let x = cx.input::<f32>(0)?;
+//!     cx.output::<f32>(0)?.iter_mut().zip(x).for_each(|(y, x)| *y = -x);
+//!     Ok(())
+//! }
+//!
+//! fn driver() -> KernelDriver {
+//!     let info = DriverInfo { name: "demo".into(), vendor: "me".into(), version: "1.0".into() };
+//!     let device = DeviceInfo::new("demo", "demo0", DeviceKind::Dsp);
+//!     KernelDriver::new(info, device, vec![Kernel { row: OpRow::any("Neg"), name: "neg", run: neg }])
+//! }
+//!
+//! ottava_plugin::export_driver!("demo", driver);
+//! ```
+//!
+//! A driver that needs more than a list of kernels implements `Driver`, `Device` and `Executable` of [`hal`] itself.
 //!
 //! The kit puts the driver behind the tables of the plugin ABI and takes care of what vendors get wrong: arguments are
 //! checked, panics become errors (the device is poisoned: every call except close is refused from then on), errors have
@@ -12,9 +29,10 @@
 //! | file | holds |
 //! |---|---|
 //! | `export` | the macro |
+//! | [`kernels`] | a complete driver from a list of kernels |
 //! | `guard` | the edge of every function: arguments, panics, errors |
 //! | `driver`, `device`, `memory`, `work`, `fences` | the tables' functions |
-//! | `view`, `rows` | program views to programs, capabilities to operator rows |
+//! | `view`, `rows`, `info` | program views to programs, capabilities to operator rows, device information |
 //! | `profile`, `extensions` | `ottava.profile/1`, `ottava.test_hooks/1`, `ottava.describe/1` |
 //! | `log` | `tracing` to the host |
 //!
@@ -35,6 +53,8 @@ mod export;
 mod extensions;
 mod fences;
 mod guard;
+mod info;
+pub mod kernels;
 mod log;
 mod memory;
 mod profile;

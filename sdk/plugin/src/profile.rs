@@ -21,10 +21,13 @@ const KEPT: usize = 64;
 /// Name of the counter of device cycles.
 const CYCLES: &str = "cycles";
 
+/// Ids of nodes by name, per dispatched executable.
+pub(crate) type Names = Vec<Arc<BTreeMap<String, u32>>>;
+
 /// What a queue remembers of profiled submissions.
 #[derive(Default)]
 pub(crate) struct Profiles {
-    names: VecDeque<(u64, Vec<Arc<BTreeMap<String, u32>>>)>,
+    names: VecDeque<(u64, Names)>,
     read: VecDeque<(u64, Arc<Records>)>,
 }
 
@@ -36,7 +39,7 @@ struct Records {
 
 impl Profiles {
     /// Remembers the names of a submission's nodes.
-    pub(crate) fn submitted(&mut self, id: u64, names: Vec<Arc<BTreeMap<String, u32>>>) {
+    pub(crate) fn submitted(&mut self, id: u64, names: Names) {
         if self.names.len() == KEPT {
             self.names.pop_front();
         }
@@ -56,7 +59,12 @@ fn records(d: &DeviceHandle, queue: &QueueHandle, submission: u64) -> Result<Arc
     if let Some((_, records)) = profiles.read.iter().find(|(id, _)| *id == submission) {
         return Ok(Arc::clone(records));
     }
-    let gone = || Error::failed(Status::NotFound, format!("no profile of submission {submission}; it was not profiled, is not done or is too old"));
+    let gone = || {
+        Error::failed(
+            Status::NotFound,
+            format!("no profile of submission {submission}; it was not profiled, is not done or is too old"),
+        )
+    };
     let profile = queue.queue.take_profile(submission).ok_or_else(gone)?;
     let records = Arc::new(convert(&profile, d.cx.epoch, |name| profiles.node_id(submission, name)));
     if profiles.read.len() == KEPT {
@@ -171,4 +179,37 @@ unsafe extern "C" fn counters(
     };
     // SAFETY: the host keeps to the contract of the table.
     unsafe { on_device("profile.counters", device, err, body) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ottava_abi::text_of;
+    use ottava_hal::device::WorkKind;
+    use std::time::Duration;
+
+    #[test]
+    fn records_are_ticks_and_cycles_are_a_counter() {
+        let epoch = Instant::now();
+        let time = |node: &str, kind, start_ns, cycles| {
+            let (node, kernel) = (node.to_owned(), "k".to_owned());
+            NodeTime { node, kernel, kind, start_ns, duration_ns: 5, cycles, bytes: 9 }
+        };
+        let begin = epoch + Duration::from_nanos(1000);
+        let nodes = vec![time("dma", WorkKind::Copy, 0, 0), time("conv", WorkKind::Dispatch, 20, 77)];
+        let profile = Profile { begin, end: begin + Duration::from_nanos(30), nodes };
+        let all = convert(&profile, epoch, |name| if name == "conv" { 3 } else { index::NONE });
+        let seen: Vec<_> = all.records.iter().map(|r| (r.record_kind, r.node, r.start, r.end)).collect();
+        let (whole, copy) =
+            ((record_kind::SUBMISSION, index::NONE, 1000, 1030), (record_kind::COPY, index::NONE, 1000, 1005));
+        assert_eq!(seen, [whole, copy, (record_kind::DISPATCH, 3, 1020, 1025)]);
+        assert_eq!(
+            all.records.iter().map(|r| (r.counter_first, r.counter_count)).collect::<Vec<_>>(),
+            [(0, 0), (0, 0), (0, 1)]
+        );
+        assert_eq!(
+            all.counters.iter().map(|c| (text_of(&c.name), c.value)).collect::<Vec<_>>(),
+            [("cycles".into(), 77)]
+        );
+    }
 }

@@ -7,7 +7,7 @@ use crate::device::{DeviceHandle, ExecHandle, hand_out, handle, on_device, relea
 use crate::fences::FenceHandle;
 use crate::guard::{Items, check_out, read};
 use crate::memory::BufferHandle;
-use crate::profile::Profiles;
+use crate::profile::{Names, Profiles};
 use ottava_abi::{
     BindingV1, CommandV1, Device, ErrorV1, FencePointV1, Queue, Slice, SubmitV1, command, priority, submit_flag,
 };
@@ -15,7 +15,6 @@ use ottava_hal::device::Command;
 use ottava_hal::host::HostFence;
 use ottava_hal::{Binding, Error, Fence, Result, Submission};
 use parking_lot::Mutex;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -60,6 +59,9 @@ pub(crate) unsafe extern "C" fn submit(
         let queue: &QueueHandle = unsafe { handle(queue, "queue")? };
         // SAFETY: the host passes NULL or a submission.
         let s = unsafe { read(submit, "submit")? };
+        if !s.submission.is_null() {
+            check_out(s.submission, "submission")?;
+        }
         // SAFETY: what a submission refers to is the host's and lives during the call.
         let (work, names) = unsafe { submission(d, &s)? };
         let id = if d.device.info().sync_only { run(queue, work)? } else { queue.queue.submit(&work)? };
@@ -67,8 +69,7 @@ pub(crate) unsafe extern "C" fn submit(
             queue.profiles.lock().submitted(id, names);
         }
         if !s.submission.is_null() {
-            check_out(s.submission, "submission")?;
-            // SAFETY: the host passes NULL or a place for a number.
+            // SAFETY: the host passes NULL or a place for a number; its alignment is checked above.
             unsafe { s.submission.write(id) };
         }
         Ok(())
@@ -86,16 +87,15 @@ fn run(queue: &QueueHandle, mut work: Submission) -> Result<u64> {
     Ok(id)
 }
 
-/// Names of nodes per dispatched executable, for a submission that is profiled.
-type Names = Vec<Arc<BTreeMap<String, u32>>>;
-
 /// A submission in the words of the driver contract.
 ///
 /// # Safety
 /// Every slice and handle in it is valid during the call.
 unsafe fn submission(d: &DeviceHandle, s: &SubmitV1) -> Result<(Submission, Names)> {
     if d.device.info().sync_only && (s.waits.len > 0 || s.signals.len > 0) {
-        return Err(Error::invalid("this device has no fences; the host waits before it submits and signals afterwards"));
+        return Err(Error::invalid(
+            "this device has no fences; the host waits before it submits and signals afterwards",
+        ));
     }
     let profile = s.flags & submit_flag::PROFILE != 0 && d.profiling.load(Ordering::Relaxed);
     let mut names = Names::new();

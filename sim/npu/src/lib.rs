@@ -9,7 +9,7 @@
 //! Reading order:
 //!
 //! 1. [`config`]: what a device is: the `Npu(...)` file and its presets;
-//! 2. [`isa`]: the instruction set and the container of a command stream;
+//! 2. [`isa`]: the instruction set and the container of a command stream; [`asm`]: its text form;
 //! 3. [`program`]: a decoded stream, instruction by instruction; [`timing`]: when each of them runs; [`verify`]: what must
 //!    hold before any of them does; [`machine`]: what they do to bytes;
 //! 4. [`analytic`]: cycles and traffic of a layer in closed form; [`layers`]: a list of layers, simulated with them.
@@ -19,6 +19,7 @@
 //! command streams are untrusted: any bytes give a result or an error.
 
 pub mod analytic;
+pub mod asm;
 pub mod config;
 pub mod error;
 pub mod isa;
@@ -28,6 +29,7 @@ pub mod program;
 pub mod timing;
 pub mod verify;
 
+mod suggest;
 #[cfg(test)]
 mod testing;
 

@@ -125,9 +125,9 @@ impl Loaded {
     }
 }
 
-/// Built-in drivers: the CPU first, the reference behind it.
+/// Built-in drivers: the CPU first, the simulated NPU, the reference behind them.
 pub fn registry() -> Registry {
-    Registry::new().with(Arc::new(ottava_driver_cpu::CpuDriver))
+    Registry::new().with(Arc::new(ottava_driver_cpu::CpuDriver)).with(Arc::new(ottava_driver_npu::NpuDriver::new()))
 }
 
 /// Instruction sets of the CPU driver that this machine has.

@@ -6,10 +6,12 @@
 //! | `rng` | seeded random numbers |
 //! | `random_graph` | random quantized networks |
 //! | `lockstep` | comparison of a graph before and after a transformation, value by value |
+//! | `split` | one network over several devices |
 //! | `vectors` | the ONNX node vectors of this folder, unpacked |
 
 pub mod assets;
 pub mod lockstep;
 pub mod random_graph;
 pub mod rng;
+pub mod split;
 pub mod vectors;

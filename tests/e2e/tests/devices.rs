@@ -27,7 +27,7 @@ fn run(graph: &Graph, device: Option<&Arc<dyn Device>>, inputs: &[Tensor]) -> (V
     devices.extend(device.map(|d| ("cpu".to_owned(), d.clone())));
     let mut targets: Vec<Target> = device.iter().map(|d| Target { id: "cpu", device: d.as_ref() }).collect();
     targets.push(Target { id: "reference", device: reference.as_ref() });
-    let placement = Placement { fallback: Fallback::Reference, priority: vec![] };
+    let placement = Placement { fallback: Fallback::Reference, ..Placement::default() };
     let plan = compile(graph, &targets, &placement, &mut Cx::new(reference.as_ref())).expect("compiles");
     let taken = plan.partitions.iter().filter(|p| p.device == "cpu").map(|p| p.program.nodes.len()).sum();
     let runner = Runner::new(plan, &devices, &CompileOptions::default()).expect("loads");

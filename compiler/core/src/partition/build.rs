@@ -30,7 +30,7 @@ const HARSH_ROUND: usize = 4;
 pub(super) struct Solution {
     /// Choices of each node.
     pub choices: Vec<Vec<Choice>>,
-    /// Where a sign can be turned.
+    /// Where values can be converted.
     pub flips: Flips,
     /// The index of the choice of each node.
     pub x: Assignment,
@@ -82,7 +82,7 @@ fn best(graph: &Graph, rules: &Rules, survey: &mut Survey, placement: &Placement
     }
     let least = found.into_iter().min_by_key(|m| m.latency_ns);
     let m = least.ok_or_else(|| Error::invalid("the search for a placement came back with nothing"))?;
-    let Measured { x, dissolved, draft, runs, parts, est_ns, latency_ns } = m;
+    let Measured { x, dissolved, draft, runs, parts, est_ns, latency_ns, .. } = m;
     Ok(Solution { choices, flips, x, dissolved, draft, runs, parts, est_ns, latency_ns })
 }
 
@@ -103,6 +103,8 @@ struct Measured {
     parts: Vec<Extracted>,
     est_ns: Vec<u64>,
     latency_ns: u64,
+    /// Time of the bridges by target, alone.
+    bridge_ns: BTreeMap<usize, u64>,
 }
 
 /// The candidates of a search under `costs`, without those that are known.
@@ -122,7 +124,7 @@ fn measured(
             continue;
         }
         let chosen = x.iter().zip(choices).map(|(k, of)| of[*k]).collect();
-        found.push(measure(draft(cx.graph, chosen, &links, cx.flips)?, x, gone, survey)?);
+        found.push(measure(draft(cx.graph, chosen, survey, cx.flips)?, x, gone, survey)?);
     }
     Ok(found)
 }
@@ -135,6 +137,7 @@ fn rescaled(choices: &[Vec<Choice>], found: &[Measured], n_targets: usize) -> Op
         m.runs.iter().zip(&m.est_ns).for_each(|((target, _), ns)| whole[*target] += u128::from(*ns));
         let nodes = m.x.iter().zip(choices).map(|(k, of)| of[*k]);
         nodes.for_each(|c| alone[c.target] += u128::from(c.ns));
+        m.bridge_ns.iter().for_each(|(target, ns)| alone[*target] += u128::from(*ns));
     }
     if whole == alone {
         return None;
@@ -156,13 +159,20 @@ fn measure(draft: Draft, x: Assignment, dissolved: Vec<Dissolved>, survey: &mut 
     for ((target, _), part) in runs.iter().zip(&parts) {
         est_ns.push(survey.whole_ns(*target, &part.program));
     }
-    // What lies between the partitions: the model of the draft, in which nodes cost nothing and no sign is turned.
+    let mut bridge_ns: BTreeMap<usize, u64> = BTreeMap::new();
+    for seat in &draft.seats {
+        if let Origin::Bridge { id, way } = seat.origin {
+            let sum = bridge_ns.entry(seat.target).or_default();
+            *sum = sum.saturating_add(survey.bridge(id, way, seat.target).unwrap_or(0));
+        }
+    }
+    // What lies between the partitions: the model of the draft, in which nodes cost nothing and nothing is converted.
     let seats: Vec<Vec<Choice>> =
         draft.seats.iter().map(|s| vec![Choice { target: s.target, form: Form::Native, ns: 0 }]).collect();
     let flips = Flips::default();
     let between = Model::new(graph, &seats, &survey.links, &flips).total(&vec![0; seats.len()]);
     let latency_ns = est_ns.iter().copied().fold(between, u64::saturating_add);
-    Ok(Measured { x, dissolved, draft, runs, parts, est_ns, latency_ns })
+    Ok(Measured { x, dissolved, draft, runs, parts, est_ns, latency_ns, bridge_ns })
 }
 
 /// Shows every partition to its device and strikes off what it refuses; how many nodes that are.
@@ -181,7 +191,7 @@ fn strike_refused(survey: &mut Survey, solution: &Solution, harsh: bool) -> usiz
             struck += 1;
             match solution.draft.seats[*node].origin {
                 Origin::Node { index, form } => survey.strike(index, *target, form, verdict),
-                Origin::Bridge { id, away } => survey.strike_bridge(id, away, *target),
+                Origin::Bridge { id, way } => survey.strike_bridge(id, way, *target),
             }
         }
     }

@@ -14,7 +14,7 @@ use ottava_hal::{Error, Reason};
 pub(super) struct Choice {
     /// Index of the target.
     pub target: usize,
-    /// How 8-bit activations are stored.
+    /// How activations are held.
     pub form: Form,
     /// Time of one run, nanoseconds.
     pub ns: u64,
@@ -54,7 +54,9 @@ fn of_node(graph: &Graph, rules: &Rules, survey: &Survey, index: usize) -> ottav
         let choices = on(survey, index, *target);
         let why = || survey.answers[index][*target].why();
         return match choices.is_empty() {
-            true => Err(format!("{}, which refused it: {}; take the pin out or choose another device", pinned(), why())),
+            true => {
+                Err(format!("{}, which refused it: {}; take the pin out or choose another device", pinned(), why()))
+            }
             false => Ok(choices),
         };
     }

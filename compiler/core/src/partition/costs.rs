@@ -1,6 +1,6 @@
 //! What devices and the ways between them cost, in nanoseconds.
 //!
-//! Figures come from drivers, so sums saturate and nothing divides by them unchecked.
+//! Figures come from drivers, so they are cut at [`MAX_NS`] and sums saturate.
 
 use super::Target;
 use ottava_graph::Diagnostic;
@@ -12,6 +12,9 @@ use std::fmt::Write;
 
 /// Speed of a copy where the device does not say it.
 const UNKNOWN_BYTES_PER_S: f64 = 4e9;
+
+/// The longest time that a driver's figure counts as: three days.
+const MAX_NS: u64 = 1 << 48;
 
 /// The way between host memory and one device.
 #[derive(Debug, Clone, Copy)]
@@ -31,7 +34,11 @@ impl Links {
         let leg = |t: &Target| {
             let link = t.device.info().link;
             let speed = if link.bytes_per_s >= 1.0 { link.bytes_per_s } else { UNKNOWN_BYTES_PER_S };
-            Leg { copies: link.mode == LinkMode::Copy, latency_ns: link.latency_ns, ns_per_byte: 1e9 / speed }
+            Leg {
+                copies: link.mode == LinkMode::Copy,
+                latency_ns: link.latency_ns.min(MAX_NS),
+                ns_per_byte: 1e9 / speed,
+            }
         };
         Self(targets.iter().map(leg).collect())
     }
@@ -71,7 +78,7 @@ impl Estimates {
             return *ns;
         }
         let ns = match targets[target].device.estimate(program) {
-            Ok(cost) => cost.time_ns,
+            Ok(cost) => cost.time_ns.min(MAX_NS),
             Err(e) => {
                 self.failed.entry(target).or_insert_with(|| e.to_string());
                 let bytes = program.values.iter().filter_map(|v| v.ty.byte_len());
@@ -97,7 +104,11 @@ fn signature(program: &Program) -> String {
     let mut text = String::new();
     for node in &program.nodes {
         // Writing to a string cannot fail.
-        let _ = write!(text, "{}/{}/{}{:?}{:?}{:?}", node.domain, node.op, node.version, node.attrs, node.requant, node.fused);
+        let _ = write!(
+            text,
+            "{}/{}/{}{:?}{:?}{:?}",
+            node.domain, node.op, node.version, node.attrs, node.requant, node.fused
+        );
         for id in node.inputs.iter().flatten().chain(&node.outputs) {
             describe(&mut text, program, *id);
         }
@@ -119,5 +130,38 @@ pub(super) fn human(ns: u64) -> String {
         1_000..10_000 => format!("{:.1} us", ns as f64 / 1e3),
         10_000..1_000_000 => format!("{} us", ns / 1_000),
         _ => format!("{:.2} ms", ns as f64 / 1e6),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn links(legs: &[(bool, u64, f64)]) -> Links {
+        let leg = |&(copies, latency_ns, ns_per_byte)| Leg { copies, latency_ns, ns_per_byte };
+        Links(legs.iter().map(leg).collect())
+    }
+
+    #[test]
+    fn a_hop_has_a_leg_for_each_device_that_copies() {
+        let links = links(&[(false, 100, 1.0), (true, 200, 1.0), (true, 50, 0.5)]);
+        assert_eq!(links.hop(None, Some(0), 1_000), 0);
+        assert_eq!(links.hop(None, Some(1), 1_000), 1_200);
+        assert_eq!(links.hop(Some(1), Some(2), 1_000), 1_200 + 550);
+        assert_eq!(links.hop(Some(1), Some(1), 1_000), 0);
+        assert_eq!(links.submit(0), 100);
+    }
+
+    #[test]
+    fn figures_without_sense_saturate() {
+        let links = links(&[(true, MAX_NS, f64::INFINITY), (true, MAX_NS, f64::NAN)]);
+        assert_eq!(links.hop(None, Some(0), u64::MAX), u64::MAX);
+        assert!(links.hop(Some(0), Some(1), u64::MAX) >= MAX_NS);
+    }
+
+    #[test]
+    fn times_are_short() {
+        let cases = [(999, "999 ns"), (1_500, "1.5 us"), (12_345, "12 us"), (2_500_000, "2.50 ms")];
+        cases.iter().for_each(|(ns, text)| assert_eq!(human(*ns), *text));
     }
 }

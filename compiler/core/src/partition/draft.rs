@@ -1,15 +1,16 @@
-//! The placed graph: each node in the form of its choice, with the sign bridges that forms ask for.
+//! The placed graph: each node in the form of its choice, with the bridges that forms ask for.
 //!
-//! A bridge is an ordinary `ottava.Requantize` node with a name and a device. There is at most one per value and sign;
-//! it stands before its first reader. Values keep their names in the graph's own storage, so inputs and outputs of the
+//! A bridge is an ordinary `ottava` Quantize, Dequantize or Requantize node with a name and a device. There is at most
+//! one per value and representation; it stands before its first reader. Values keep their names in the graph's own storage, so inputs and outputs of the
 //! graph are what they were. Quantize, Dequantize and Requantize nodes of the model stay nodes of the model: the search
 //! has put them on the side of a cut where they cost least.
 
 use super::choices::Choice;
 use super::costs::Links;
-use super::flips::{Flips, is_activation};
-use super::survey::sign_node;
-use super::twin::{Form, shifted, twin};
+use super::flips::{Flips, Way};
+use super::repr::{Repr, bridge, is_activation};
+use super::survey::Survey;
+use super::twin::{Form, twin};
 use ottava_graph::{Graph, Result, Uses};
 use ottava_hal::{Error, Reason, Value, ValueId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,15 +22,15 @@ pub(super) enum Origin {
     Node {
         /// Its index in the graph.
         index: usize,
-        /// How its 8-bit activations are stored.
+        /// How it holds its activations.
         form: Form,
     },
-    /// A sign bridge.
+    /// A bridge.
     Bridge {
         /// The value of the graph.
         id: ValueId,
-        /// Away from the graph's own storage, or back to it.
-        away: bool,
+        /// From and to which representation.
+        way: Way,
     },
 }
 
@@ -53,35 +54,37 @@ pub(super) struct Draft {
 struct Drafter<'a> {
     graph: &'a Graph,
     uses: Uses,
+    survey: &'a Survey<'a>,
     links: &'a Links,
     flips: &'a Flips,
     /// The choice of each node.
     chosen: Vec<Choice>,
     names: BTreeSet<String>,
-    /// The draft's value of a graph's value in its own (false) or the other sign.
-    at: BTreeMap<(ValueId, bool), ValueId>,
+    /// The draft's value of a graph's value in a representation.
+    at: BTreeMap<(ValueId, Repr), ValueId>,
     draft: Draft,
 }
 
 /// Writes an assignment out.
-pub(super) fn draft(graph: &Graph, chosen: Vec<Choice>, links: &Links, flips: &Flips) -> Result<Draft> {
+pub(super) fn draft(graph: &Graph, chosen: Vec<Choice>, survey: &Survey, flips: &Flips) -> Result<Draft> {
     let empty = Graph { nodes: Vec::with_capacity(graph.nodes.len()), ..graph.clone() };
     let names = graph.values.iter().map(|v| v.name.clone()).chain(graph.nodes.iter().map(|n| n.name.clone()));
     let mut drafter = Drafter {
         graph,
         uses: Uses::of(graph),
-        links,
+        survey,
+        links: &survey.links,
         flips,
         chosen,
         names: names.collect(),
-        at: graph.inputs.iter().map(|id| ((*id, false), *id)).collect(),
+        at: graph.inputs.iter().map(|id| ((*id, Repr::Home), *id)).collect(),
         draft: Draft { graph: empty, seats: Vec::with_capacity(graph.nodes.len()) },
     };
     for index in 0..graph.nodes.len() {
         drafter.node(index)?;
     }
     for id in graph.outputs.iter().filter(|id| is_activation(graph, **id)) {
-        drafter.value(*id, false)?;
+        drafter.value(*id, Repr::Home)?;
     }
     Ok(drafter.draft)
 }
@@ -98,13 +101,14 @@ impl Drafter<'_> {
         for id in node.inputs.iter_mut().flatten() {
             *id = match changed.get(id).filter(|v| v.constant.is_some()) {
                 Some(value) => *constants.entry(*id).or_insert_with(|| self.add(value.clone())),
-                None if is_activation(graph, *id) => self.value(*id, self.flipped(*id, form))?,
+                None if is_activation(graph, *id) => self.value(*id, form.reads(graph.ty(*id)))?,
                 None => *id,
             };
         }
         for id in &mut node.outputs {
             let new = changed.get(id).map_or(*id, |value| self.add(value.clone()));
-            self.at.insert((*id, self.flipped(*id, form)), new);
+            let repr = if is_activation(graph, *id) { form.writes(graph.ty(*id)) } else { Repr::Home };
+            self.at.insert((*id, repr), new);
             *id = new;
         }
         self.draft.graph.nodes.push(node);
@@ -112,47 +116,52 @@ impl Drafter<'_> {
         Ok(())
     }
 
-    fn flipped(&self, id: ValueId, form: Form) -> bool {
-        is_activation(self.graph, id) && form.flips(self.graph.ty(id).dtype)
-    }
-
-    /// A value in a sign; puts a bridge in where only the other sign exists.
-    fn value(&mut self, id: ValueId, away: bool) -> Result<ValueId> {
-        if let Some(known) = self.at.get(&(id, away)) {
+    /// A value in a representation; puts bridges in where it does not exist yet.
+    fn value(&mut self, id: ValueId, repr: Repr) -> Result<ValueId> {
+        if let Some(known) = self.at.get(&(id, repr)) {
             return Ok(*known);
         }
-        let Some(from) = self.at.get(&(id, !away)).copied() else { return Ok(id) };
+        let present = [Repr::Home, Repr::Shifted, Repr::Raw].into_iter().filter(|r| self.at.contains_key(&(id, *r)));
+        let straight = present.into_iter().find(|r| self.flips.has(id, (*r, repr)));
+        let from_repr = straight.unwrap_or(Repr::Home);
+        let way = (from_repr, repr);
+        if from_repr == repr {
+            return Err(self.no_bridge(id));
+        }
+        let from = self.value(id, from_repr)?;
+        let target = self.bridge_target(id, way)?;
         let home = self.graph.value(id);
-        let ty = if away { shifted(&home.ty) } else { home.ty.clone() };
-        let storage = ty.dtype;
-        let to = if away { self.add(Value { name: home.name.clone(), ty, constant: None }) } else { id };
-        let name = self.fresh(&format!("{}_to_{storage}", home.name));
-        let target = self.bridge_target(id, away)?;
-        self.draft.graph.nodes.push(sign_node(name, from, to));
-        self.draft.seats.push(Seat { target, origin: Origin::Bridge { id, away } });
-        self.at.insert((id, away), to);
+        let ty = repr.ty(&home.ty);
+        let (name, dtype) = (self.fresh(&format!("{}_to_{}", home.name, ty.dtype)), home.ty.dtype);
+        let to = match repr {
+            Repr::Home => id,
+            _ => self.add(Value { name: home.name.clone(), ty, constant: None }),
+        };
+        self.draft.graph.nodes.push(bridge(name, (from, to), way, dtype, self.survey.clamp(id)));
+        self.draft.seats.push(Seat { target, origin: Origin::Bridge { id, way } });
+        self.at.insert((id, repr), to);
         Ok(to)
     }
 
     /// The device on which a bridge costs least, for all its readers together.
-    fn bridge_target(&self, id: ValueId, away: bool) -> Result<usize> {
-        let storage = self.graph.ty(id).dtype;
+    fn bridge_target(&self, id: ValueId, way: Way) -> Result<usize> {
+        let ty = self.graph.ty(id);
         let from = self.uses.producer(id).map(|p| self.chosen[p].target);
         let readers = self.uses.readers(id).iter().map(|(reader, _)| &self.chosen[*reader]);
         let mut to: BTreeSet<Option<usize>> =
-            readers.filter(|c| c.form.flips(storage) == away).map(|c| Some(c.target)).collect();
-        if self.uses.is_output(id) && !away {
+            readers.filter(|c| c.form.reads(ty) == way.1).map(|c| Some(c.target)).collect();
+        if self.uses.is_output(id) && way.1 == Repr::Home {
             to.insert(None);
         }
         let to: Vec<Option<usize>> = to.into_iter().collect();
-        let bytes = self.graph.ty(id).byte_len().unwrap_or(0) as u64;
-        let best = self.flips.best(self.links, id, away, from, &to, bytes);
-        let name = self.graph.name_of(id);
-        let none = || {
-            let what = format!("no device turns `{name}` between {storage} and the other 8-bit type; allow a fallback");
-            Error::unsupported(Reason::Dtype, what)
-        };
-        best.map(|b| b.target).ok_or_else(none)
+        let best = self.flips.best(self.links, id, way, from, &to);
+        best.map(|b| b.target).ok_or_else(|| self.no_bridge(id))
+    }
+
+    fn no_bridge(&self, id: ValueId) -> Error {
+        let (name, dtype) = (self.graph.name_of(id), self.graph.ty(id).dtype);
+        let what = format!("no device converts `{name}` ({dtype}) for the devices that read it; allow a fallback");
+        Error::unsupported(Reason::Dtype, what)
     }
 
     /// A value with a name of its own.

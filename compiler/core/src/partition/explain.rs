@@ -6,7 +6,7 @@
 //! | P0101 | a device refused nodes that it would have been asked for first |
 //! | P0102 | an island gained too little and was dissolved |
 //! | P0103 | a pin or ban matches no node |
-//! | P0104 | a device runs nodes as their twins of the other sign |
+//! | P0104 | a device runs nodes as twins: of the other sign, or on real numbers |
 //! | P0106 | a device cannot estimate |
 //! | P0107 | there is no plan for the loss of a device |
 
@@ -14,7 +14,9 @@ use super::build::Solution;
 use super::choices::{Choice, refusals};
 use super::costs::human;
 use super::draft::Origin;
+use super::flips::Way;
 use super::model::Model;
+use super::repr::Repr;
 use super::rules::Rules;
 use super::search::best_where;
 use super::survey::{Answer, Survey};
@@ -40,13 +42,21 @@ pub(super) fn placed(graph: &Graph, rules: &Rules, survey: &mut Survey, solution
                     let view = View { rules, survey, solution, model: &model, index };
                     (view.reason(), view.opinions(), false)
                 }
-                Origin::Bridge { id, away } => {
-                    let opinions = bridge_opinions(rules, survey, *target, id, away);
-                    (bridge_reason(graph, survey, *target, id, away), opinions, true)
+                Origin::Bridge { id, way } => {
+                    let opinions = bridge_opinions(rules, survey, *target, id, way);
+                    (bridge_reason(graph, survey, *target, id, way), opinions, true)
                 }
             };
             let device = survey.targets[*target].id.to_string();
-            list.push(Placed { node: node.name.clone(), op: node.full_op(), device, partition, bridge, reason, opinions });
+            list.push(Placed {
+                node: node.name.clone(),
+                op: node.full_op(),
+                device,
+                partition,
+                bridge,
+                reason,
+                opinions,
+            });
         }
     }
     list
@@ -124,9 +134,9 @@ impl View<'_, '_> {
     /// What transfers, bridges and submissions would add if the node alone had another choice.
     fn switch_ns(&self, k: usize) -> u64 {
         let mut y = self.solution.x.clone();
-        let now = self.model.local(&y, self.index).saturating_sub(self.choice().ns);
+        let now = self.model.local(&y, &[self.index]).saturating_sub(self.choice().ns);
         y[self.index] = k;
-        let then = self.model.local(&y, self.index).saturating_sub(self.solution.choices[self.index][k].ns);
+        let then = self.model.local(&y, &[self.index]).saturating_sub(self.solution.choices[self.index][k].ns);
         then.saturating_sub(now)
     }
 
@@ -176,19 +186,23 @@ fn barred(survey: &Survey, rules: &Rules, target: usize, answer: &Answer, ban: O
     Some(opinion(survey, target, false, code, text.clone(), 0))
 }
 
-fn bridge_reason(graph: &Graph, survey: &mut Survey, target: usize, id: ValueId, away: bool) -> String {
-    let home = graph.ty(id).dtype;
-    let other = super::twin::shifted(graph.ty(id)).dtype;
-    let (from, to) = if away { (home, other) } else { (other, home) };
-    let cost = human(survey.bridge(id, away, target).unwrap_or(0));
-    let device = survey.targets[target].id;
-    format!("turns `{}` from {from} to {to} (XOR 0x80); least cost with transfers on {device}: {cost}", graph.name_of(id))
+fn bridge_reason(graph: &Graph, survey: &mut Survey, target: usize, id: ValueId, way: Way) -> String {
+    let home = graph.ty(id);
+    let (from, to) = (way.0.ty(home).dtype, way.1.ty(home).dtype);
+    let cost = human(survey.bridge(id, way, target).unwrap_or(0));
+    let (device, name) = (survey.targets[target].id, graph.name_of(id));
+    let what = match way {
+        (Repr::Raw, _) => format!("quantizes `{name}` to {to}"),
+        (_, Repr::Real | Repr::Raw) => format!("dequantizes `{name}` from {from}"),
+        _ => format!("turns `{name}` from {from} to {to} (XOR 0x80)"),
+    };
+    format!("{what}; least cost with transfers on {device}: {cost}")
 }
 
-fn bridge_opinions(rules: &Rules, survey: &mut Survey, chosen: usize, id: ValueId, away: bool) -> Vec<Opinion> {
+fn bridge_opinions(rules: &Rules, survey: &mut Survey, chosen: usize, id: ValueId, way: Way) -> Vec<Opinion> {
     let mut list = Vec::with_capacity(survey.targets.len());
     for target in 0..survey.targets.len() {
-        let answer = survey.bridge_answer(id, away, target);
+        let answer = survey.bridge_answer(id, way, target);
         let ns = answer.forms.first().map_or(0, |(_, ns)| *ns);
         let (code, text) = match target == chosen {
             true => ("OK", "chosen".to_string()),

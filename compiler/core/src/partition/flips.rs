@@ -1,17 +1,25 @@
-//! Where the sign of a value can be turned, and what that costs between two places.
+//! Where a value can be brought from one representation to another, and what that costs between two places.
 
+use super::choices::Choice;
 use super::costs::Links;
+use super::repr::{Repr, is_activation, shiftable};
 use super::rules::Rules;
 use super::survey::Survey;
-use super::twin::{Form, shiftable};
-use super::choices::Choice;
+use super::twin::Form;
 use ottava_graph::Graph;
 use ottava_hal::ValueId;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// For each value and direction (true: away from the graph's own storage), the targets that turn it and their time.
+/// From one representation to another.
+pub(super) type Way = (Repr, Repr);
+
+/// For each value and way that a twin may need, the targets that run the bridge and their time.
 #[derive(Default)]
-pub(super) struct Flips(BTreeMap<(ValueId, bool), Vec<(usize, u64)>>);
+pub(super) struct Flips {
+    by_way: BTreeMap<(ValueId, Way), Vec<(usize, u64)>>,
+    /// Bytes of each of these values at home; as real numbers they have four bytes each.
+    bytes: BTreeMap<ValueId, (u64, u64)>,
+}
 
 /// A bridge: the target that runs it and the cost, transfers included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,19 +40,16 @@ impl Flips {
                 continue;
             }
             let node = &graph.nodes[i];
-            let inputs = node.inputs.iter().flatten().map(|id| (*id, true));
-            let both = inputs.chain(node.outputs.iter().map(|id| (*id, false)));
-            let needed: BTreeSet<(ValueId, bool)> = both.filter(|(id, _)| is_activation(graph, *id)).collect();
-            for (id, _) in &needed {
-                for away in [true, false] {
-                    flips.ask(rules, survey, *id, away);
-                }
-            }
+            let activations = node.inputs.iter().flatten().chain(&node.outputs).copied();
+            let touched: BTreeSet<ValueId> = activations.filter(|id| is_activation(graph, *id)).collect();
+            touched.iter().for_each(|id| flips.ask(graph, rules, survey, *id));
+            let inputs: BTreeSet<ValueId> = node.inputs.iter().flatten().copied().collect();
             let possible = |c: &Choice| {
-                let ok = |(id, away): &(ValueId, bool)| {
-                    !c.form.flips(graph.ty(*id).dtype) || !flips.0[&(*id, *away)].is_empty()
-                };
-                needed.iter().all(ok)
+                touched.iter().all(|id| {
+                    let (reads, writes) = (c.form.reads(graph.ty(*id)), c.form.writes(graph.ty(*id)));
+                    let way = if inputs.contains(id) { (Repr::Home, reads) } else { (writes, Repr::Home) };
+                    way.0 == way.1 || flips.has(*id, way)
+                })
             };
             if options.iter().any(possible) {
                 options.retain(possible);
@@ -53,40 +58,67 @@ impl Flips {
         flips
     }
 
-    fn ask(&mut self, rules: &Rules, survey: &mut Survey, id: ValueId, away: bool) {
-        if self.0.contains_key(&(id, away)) {
-            return;
+    fn ask(&mut self, graph: &Graph, rules: &Rules, survey: &mut Survey, id: ValueId) {
+        let ty = graph.ty(id);
+        let elements = ty.shape.elements().unwrap_or(0) as u64;
+        self.bytes.insert(id, (ty.byte_len().unwrap_or(0) as u64, elements.saturating_mul(4)));
+        for way in Repr::BRIDGES {
+            let shifts = way.0 == Repr::Shifted || way.1 == Repr::Shifted;
+            if self.by_way.contains_key(&(id, way)) || shifts && !shiftable(ty) {
+                continue;
+            }
+            let on = |t: &usize, survey: &mut Survey| Some((*t, survey.bridge(id, way, *t)?));
+            let mut found: Vec<(usize, u64)> = rules.wanted.iter().filter_map(|t| on(t, survey)).collect();
+            if found.is_empty() {
+                found.extend(rules.fallback.and_then(|t| on(&t, survey)));
+            }
+            self.by_way.insert((id, way), found);
         }
-        let mut found: Vec<(usize, u64)> =
-            rules.wanted.iter().filter_map(|t| Some((*t, survey.bridge(id, away, *t)?))).collect();
-        if found.is_empty() {
-            found.extend(rules.fallback.and_then(|t| Some((t, survey.bridge(id, away, t)?))));
-        }
-        self.0.insert((id, away), found);
     }
 
-    /// The cheapest bridge of a value between two places; `None` if no device runs it.
+    /// Whether a device runs this bridge.
+    pub fn has(&self, id: ValueId, way: Way) -> bool {
+        self.by_way.get(&(id, way)).is_some_and(|found| !found.is_empty())
+    }
+
+    /// Bytes of a value in a representation.
+    fn bytes(&self, id: ValueId, repr: Repr) -> u64 {
+        let (home, real) = self.bytes.get(&id).copied().unwrap_or_default();
+        if matches!(repr, Repr::Real | Repr::Raw) { real } else { home }
+    }
+
+    /// The cheapest bridge of a value from one place to others; `None` if no device runs it.
     pub fn best(
         &self,
         links: &Links,
         id: ValueId,
-        away: bool,
+        way: Way,
         from: Option<usize>,
         to: &[Option<usize>],
-        bytes: u64,
     ) -> Option<BridgeCost> {
+        let (before, after) = (self.bytes(id, way.0), self.bytes(id, way.1));
         let cost = |(target, ns): &(usize, u64)| {
             let at = Some(*target);
             let own = from != at && !to.contains(&at);
             let start = if own { links.submit(*target) } else { 0 };
-            let hops = to.iter().map(|t| links.hop(at, *t, bytes)).fold(links.hop(from, at, bytes), u64::saturating_add);
+            let there = links.hop(from, at, before);
+            let hops = to.iter().map(|t| links.hop(at, *t, after)).fold(there, u64::saturating_add);
             BridgeCost { target: *target, ns: ns.saturating_add(hops).saturating_add(start) }
         };
-        self.0.get(&(id, away))?.iter().map(cost).min_by_key(|c| c.ns)
+        self.by_way.get(&(id, way))?.iter().map(cost).min_by_key(|c| c.ns)
     }
-}
 
-/// Whether a value is an 8-bit activation whose sign may be turned.
-pub(super) fn is_activation(graph: &Graph, id: ValueId) -> bool {
-    graph.constant(id).is_none() && shiftable(graph.ty(id))
+    /// Cost of a value on its way from one place and representation to another, over `Home` where no bridge leads
+    /// straight there.
+    pub fn cost(&self, links: &Links, id: ValueId, way: Way, from: Option<usize>, to: Option<usize>) -> Option<u64> {
+        if way.0 == way.1 {
+            return Some(links.hop(from, to, self.bytes(id, way.0)));
+        }
+        if let Some(straight) = self.best(links, id, way, from, &[to]) {
+            return Some(straight.ns);
+        }
+        let first = self.best(links, id, (way.0, Repr::Home), from, &[])?;
+        let second = self.best(links, id, (Repr::Home, way.1), Some(first.target), &[to])?;
+        Some(first.ns.saturating_add(second.ns))
+    }
 }

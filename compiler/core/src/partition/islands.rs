@@ -1,7 +1,6 @@
 //! Moves of whole runs: to a device where modelled latency is lower, and to a neighbour's device where a run gains too
 //! little to be worth its switch (`minimum gain`).
 
-use super::choices::Choice;
 use super::costs::human;
 use super::model::{Assignment, Model};
 use super::order::Run;
@@ -21,24 +20,28 @@ pub(super) struct Dissolved {
     pub text: String,
 }
 
-/// Moves runs to other devices as long as modelled latency falls.
+/// A run on another device.
+struct Trial {
+    /// Local cost of the run there.
+    ns: u64,
+    /// The choice of each node of the run.
+    options: Vec<usize>,
+}
+
+/// Moves runs to other devices as long as each move lowers the local cost.
 pub(super) fn improve(model: &Model, x: &mut Assignment, wanted: &[usize]) {
-    let mut least = model.total(x);
     for _ in 0..MAX_PASSES {
         let mut changed = false;
-        let mut at = 0;
-        let mut runs = model.runs(x);
-        let mut budget = MAX_PASSES * (runs.len() + 1);
-        while let Some(run) = runs.get(at).filter(|_| budget > 0) {
-            budget -= 1;
-            let moves = wanted.iter().filter(|t| **t != run.0).filter_map(|t| moved(model, x, run, *t));
-            let best = moves.map(|y| (model.total(&y), y)).min_by_key(|(ns, _)| *ns);
-            match best.filter(|(ns, _)| *ns < least) {
-                Some((ns, y)) => {
-                    (least, *x, changed) = (ns, y, true);
-                    runs = model.runs(x);
-                }
-                None => at += 1,
+        for run in model.runs(x) {
+            let now = model.local(x, &run.1);
+            let mut best: Option<Trial> = None;
+            for to in wanted.iter().filter(|t| **t != run.0) {
+                let least = best.as_ref().map_or(now, |t| t.ns);
+                best = trial(model, x, &run, *to).filter(|t| t.ns < least).or(best);
+            }
+            if let Some(trial) = best {
+                swap(x, &run, &trial.options);
+                changed = true;
             }
         }
         if !changed {
@@ -56,11 +59,10 @@ pub(super) fn dissolve(model: &Model, x: &mut Assignment, targets: &[Target], pl
         let mut runs = model.runs(x);
         while at < runs.len() {
             match too_small(model, x, &runs, at, placement) {
-                Some((to, gain, y)) => {
+                Some((to, gain)) => {
                     let (from, nodes) = &runs[at];
                     let text = text(targets, *from, to, nodes.len(), gain);
                     gone.push(Dissolved { nodes: nodes.clone(), text });
-                    *x = y;
                     runs = model.runs(x);
                     at = at.saturating_sub(1);
                 }
@@ -80,32 +82,49 @@ fn text(targets: &[Target], from: usize, to: usize, n: usize, gain: u64) -> Stri
     format!("an island of {nodes} on {from} was dissolved into {to}: it gains {gain}, less than the minimum")
 }
 
-/// The device that takes a run in which gains too little, the gain, and the assignment without the run.
+/// Moves a run that gains too little to a neighbour's device; that device, and the gain.
 fn too_small(
     model: &Model,
-    x: &Assignment,
+    x: &mut Assignment,
     runs: &[Run],
     at: usize,
     placement: &Placement,
-) -> Option<(usize, u64, Assignment)> {
+) -> Option<(usize, u64)> {
     let run = &runs[at];
-    let now = model.total(x);
+    let now = model.local(x, &run.1);
     let beside = [at.checked_sub(1), at.checked_add(1)];
     let neighbours: BTreeSet<usize> = beside.iter().flatten().filter_map(|r| runs.get(*r)).map(|r| r.0).collect();
-    let moves = neighbours.iter().filter(|t| **t != run.0).filter_map(|t| Some((*t, moved(model, x, run, *t)?)));
-    let (to, then, y) = moves.map(|(t, y)| (t, model.total(&y), y)).min_by_key(|(_, ns, _)| *ns)?;
-    let gain = then.saturating_sub(now);
-    let there = run.1.iter().map(|i| model.choices[*i][y[*i]].ns).fold(0, u64::saturating_add);
+    let mut best: Option<(usize, Trial)> = None;
+    for to in neighbours.into_iter().filter(|t| *t != run.0) {
+        let least = best.as_ref().map_or(u64::MAX, |(_, t)| t.ns);
+        best = trial(model, x, run, to).filter(|t| t.ns < least).map(|t| (to, t)).or(best);
+    }
+    let (to, trial) = best?;
+    let gain = trial.ns.saturating_sub(now);
+    let there = run.1.iter().zip(&trial.options).map(|(i, k)| model.choices[*i][*k].ns).fold(0, u64::saturating_add);
     let least = placement.min_gain_ns.max((there as f64 * placement.min_gain) as u64);
-    (gain < least && model.runs(&y).len() < runs.len()).then_some((to, gain, y))
+    if gain >= least {
+        return None;
+    }
+    let old = swap(x, run, &trial.options);
+    if model.runs(x).len() < runs.len() {
+        return Some((to, gain));
+    }
+    swap(x, run, &old);
+    None
 }
 
-/// The assignment with a run on another device, which must accept all of it.
-fn moved(model: &Model, x: &Assignment, run: &Run, to: usize) -> Option<Assignment> {
-    let mut y = x.clone();
-    for i in &run.1 {
-        y[*i] = best_where(&model.choices[*i], |c: &Choice| c.target == to)?;
-    }
-    descend(model, &mut y, &run.1, true);
-    Some(y)
+/// A run on another device, which must accept all of it; `x` is as before afterwards.
+fn trial(model: &Model, x: &mut Assignment, run: &Run, to: usize) -> Option<Trial> {
+    let there = |i: &usize| best_where(&model.choices[*i], |c| c.target == to);
+    let options = run.1.iter().map(there).collect::<Option<Vec<usize>>>()?;
+    let old = swap(x, run, &options);
+    descend(model, x, &run.1, true);
+    let ns = model.local(x, &run.1);
+    Some(Trial { ns, options: swap(x, run, &old) })
+}
+
+/// Gives the nodes of a run other choices; the ones that they had.
+fn swap(x: &mut Assignment, run: &Run, options: &[usize]) -> Vec<usize> {
+    run.1.iter().zip(options).map(|(i, k)| std::mem::replace(&mut x[*i], *k)).collect()
 }

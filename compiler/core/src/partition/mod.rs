@@ -2,9 +2,10 @@
 //!
 //! ```text
 //! rules    which devices are wanted; pins and bans per node
-//! survey   what every device says about every node, and what the node would cost there; `twin` offers the u8/s8 form
-//! choices  what is left for each node under the rules
-//! model    modelled latency of an assignment: nodes, transfers, bridges, submissions
+//! survey   what every device says about every node, and what the node would cost there (`costs`);
+//!          `twin` offers other forms of a node that is refused: u8 for s8, f32 between conversions (`repr`)
+//! choices  what is left for each node under the rules; `flips`: where values can be converted
+//! model    modelled latency of an assignment: nodes, transfers, bridges, submissions (`order`: runs of one device)
 //! search   assignments of low latency; `islands` moves and dissolves whole runs
 //! draft    the placed graph: twins and bridges are ordinary nodes
 //! build    runs of the schedule become partitions of a `Plan`
@@ -25,6 +26,7 @@ mod flips;
 mod islands;
 mod model;
 mod order;
+mod repr;
 mod rules;
 mod search;
 mod survey;

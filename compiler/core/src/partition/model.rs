@@ -1,22 +1,24 @@
-//! The modelled latency of an assignment: nodes, transfers, sign bridges and submissions, one after the other.
+//! The modelled latency of an assignment: nodes, transfers, bridges and submissions, one after the other.
 //!
-//! [`Model::total`] is the measure. [`Model::local`] is what changes when one node moves: its own time, the values it
-//! touches, and, in place of the number of runs, a submission for each node none of whose operands is computed on its
+//! [`Model::total`] is the measure. [`Model::local`] is what changes when a few nodes move: their time, the values
+//! they touch, and, in place of the number of runs, a submission for each node none of whose operands is computed on its
 //! own device. On a chain both count the same submissions.
 
 use super::choices::Choice;
 use super::costs::Links;
-use super::flips::{Flips, is_activation};
+use super::flips::Flips;
 use super::order::{Order, Run};
+use super::repr::{Repr, is_activation};
+use super::twin::Form;
 use ottava_graph::{Graph, Uses};
-use ottava_hal::{DataType, ValueId};
+use ottava_hal::ValueId;
 use std::collections::BTreeSet;
 
 /// More than any plan costs; stands for a bridge that no device runs.
 const IMPOSSIBLE: u64 = 1 << 50;
 
-/// A place that reads a value: target (`None` is the host), and whether it reads the other sign.
-type Place = (Option<usize>, bool);
+/// A place that has a value: target (`None` is the host), and the representation there.
+type Place = (Option<usize>, Repr);
 
 /// A value that flows between nodes.
 struct Flow {
@@ -25,8 +27,9 @@ struct Flow {
     producer: Option<usize>,
     readers: Vec<usize>,
     is_output: bool,
-    /// Storage of an 8-bit activation whose sign may be turned.
-    storage: Option<DataType>,
+    /// How nodes of each form read and write it, by the form's number; `None` for values that have no other
+    /// representation.
+    reprs: Option<[(Repr, Repr); Form::ALL.len()]>,
 }
 
 /// An assignment: the index of the choice of each node.
@@ -86,12 +89,18 @@ impl<'a> Model<'a> {
         nodes.chain(flows).chain(starts).fold(0, u64::saturating_add)
     }
 
-    /// What of the modelled latency hangs on one node.
-    pub fn local(&self, x: &[usize], i: usize) -> u64 {
-        let touched = self.ins[i].iter().chain(&self.outs[i]).map(|v| self.flow_ns(x, *v));
-        let readers: BTreeSet<usize> = self.outs[i].iter().flat_map(|v| &self.flows[*v].readers).copied().collect();
-        let starts = readers.iter().chain([&i]).map(|j| self.start_ns(x, *j));
-        touched.chain(starts).fold(self.choices[i][x[i]].ns, u64::saturating_add)
+    /// What of the modelled latency hangs on a few nodes.
+    pub fn local(&self, x: &[usize], nodes: &[usize]) -> u64 {
+        let mut flows: BTreeSet<usize> = BTreeSet::new();
+        let mut starts: BTreeSet<usize> = nodes.iter().copied().collect();
+        for i in nodes {
+            flows.extend(self.ins[*i].iter().chain(&self.outs[*i]));
+            starts.extend(self.outs[*i].iter().flat_map(|v| &self.flows[*v].readers));
+        }
+        let own = nodes.iter().map(|i| self.choices[*i][x[*i]].ns);
+        let flows = flows.into_iter().map(|v| self.flow_ns(x, v));
+        let starts = starts.into_iter().map(|i| self.start_ns(x, i));
+        own.chain(flows).chain(starts).fold(0, u64::saturating_add)
     }
 
     /// What node `i` adds to the latency of the nodes before it, which `x` assigns; `x` may end with node `i`.
@@ -106,7 +115,7 @@ impl<'a> Model<'a> {
             }
         }
         for flow in self.outs[i].iter().map(|v| &self.flows[*v]).filter(|f| f.is_output) {
-            ns = ns.saturating_add(self.edge_ns(flow, self.home(flow, x), (None, false)));
+            ns = ns.saturating_add(self.edge_ns(flow, self.home(flow, x), (None, Repr::Home)));
         }
         ns
     }
@@ -128,26 +137,29 @@ impl<'a> Model<'a> {
 
     /// The places that read a value, each once.
     fn places(&self, flow: &Flow, x: &[usize]) -> BTreeSet<Place> {
-        let host = flow.is_output.then_some((None, false));
+        let host = flow.is_output.then_some((None, Repr::Home));
         flow.readers.iter().map(|r| self.reads(flow, x, *r)).chain(host).collect()
     }
 
     fn home(&self, flow: &Flow, x: &[usize]) -> Place {
-        flow.producer.map_or((None, false), |p| self.reads(flow, x, p))
+        let written = |p: usize| {
+            let choice = &self.choices[p][x[p]];
+            (Some(choice.target), flow.reprs.map_or(Repr::Home, |r| r[choice.form as usize].1))
+        };
+        flow.producer.map_or((None, Repr::Home), written)
     }
 
-    /// Where and with which sign a node has a value.
+    /// Where and in which representation a node reads a value.
     fn reads(&self, flow: &Flow, x: &[usize], node: usize) -> Place {
         let choice = &self.choices[node][x[node]];
-        (Some(choice.target), flow.storage.is_some_and(|s| choice.form.flips(s)))
+        (Some(choice.target), flow.reprs.map_or(Repr::Home, |r| r[choice.form as usize].0))
     }
 
     fn edge_ns(&self, flow: &Flow, from: Place, to: Place) -> u64 {
-        if from.1 == to.1 {
+        if from.1 == to.1 && matches!(to.1, Repr::Home | Repr::Shifted) {
             return self.links.hop(from.0, to.0, flow.bytes);
         }
-        let bridge = self.flips.best(self.links, flow.id, to.1, from.0, &[to.0], flow.bytes);
-        bridge.map_or(IMPOSSIBLE, |b| b.ns)
+        self.flips.cost(self.links, flow.id, (from.1, to.1), from.0, to.0).unwrap_or(IMPOSSIBLE)
     }
 }
 
@@ -160,6 +172,6 @@ fn flow(graph: &Graph, uses: &Uses, id: ValueId) -> Flow {
         producer: uses.producer(id),
         readers: readers.into_iter().collect(),
         is_output: uses.is_output(id),
-        storage: is_activation(graph, id).then_some(ty.dtype),
+        reprs: is_activation(graph, id).then(|| Form::ALL.map(|form| (form.reads(ty), form.writes(ty)))),
     }
 }

@@ -62,3 +62,32 @@ fn next_ready(ready: &mut BTreeMap<usize, BTreeSet<usize>>, current: Option<usiz
     let target = current.filter(|t| ready.contains_key(t)).or_else(first)?;
     Some((target, ready.get_mut(&target)?.pop_first()?))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ottava_hal::{DataType, Node, TensorType};
+
+    /// `n` nodes, and for each the node that it reads.
+    fn tree(parents: &[Option<usize>]) -> Graph {
+        let mut graph = Graph::new("tree");
+        let ty = TensorType::fixed(DataType::F32, &[1]);
+        let x = graph.add_input("x", ty.clone());
+        for (i, parent) in parents.iter().enumerate() {
+            let mut node = Node::new(format!("n{i}"), "Relu", 14);
+            node.inputs = vec![Some(parent.map_or(x, |p: usize| graph.nodes[p].outputs[0]))];
+            node.outputs = vec![graph.add_value(format!("v{i}"), ty.clone())];
+            graph.nodes.push(node);
+        }
+        graph
+    }
+
+    #[test]
+    fn a_run_grows_over_branches_before_the_device_changes() {
+        // Two branches of three: a b a and a a a, on devices 0 (a) and 1 (b).
+        let graph = tree(&[None, Some(0), Some(1), None, Some(3), Some(4)]);
+        let on = [0, 1, 0, 0, 0, 0];
+        let runs = Order::of(&graph).runs(|i| on[i]);
+        assert_eq!(runs, [(0, vec![0, 3, 4, 5]), (1, vec![1]), (0, vec![2])]);
+    }
+}

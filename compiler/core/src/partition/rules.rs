@@ -28,12 +28,7 @@ pub(super) struct Rules {
 
 impl Rules {
     /// Resolves a configuration.
-    pub fn new(
-        graph: &Graph,
-        targets: &[Target],
-        placement: &Placement,
-        notes: &mut Vec<Diagnostic>,
-    ) -> Result<Self> {
+    pub fn new(graph: &Graph, targets: &[Target], placement: &Placement, notes: &mut Vec<Diagnostic>) -> Result<Self> {
         if targets.is_empty() {
             return Err(Error::invalid("no device to place the graph on"));
         }

@@ -92,13 +92,13 @@ pub(super) fn descend(model: &Model, x: &mut Assignment, nodes: &[usize], stay: 
 /// Gives one node its best choice; whether it has changed.
 fn settle(model: &Model, x: &mut Assignment, i: usize, stay: bool) -> bool {
     let (before, target) = (x[i], model.target(x, i));
-    let mut best = (model.local(x, i), before);
+    let mut best = (model.local(x, &[i]), before);
     for k in (0..model.choices[i].len()).filter(|k| *k != before) {
         if stay && model.choices[i][k].target != target {
             continue;
         }
         x[i] = k;
-        let ns = model.local(x, i);
+        let ns = model.local(x, &[i]);
         if ns < best.0 {
             best = (ns, k);
         }

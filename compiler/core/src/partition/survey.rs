@@ -5,9 +5,10 @@
 
 use super::Target;
 use super::costs::{Estimates, Links};
-use super::twin::{Form, shiftable, shifted, solo, twin};
+use super::repr::{Clamp, Repr, bridge_program};
+use super::twin::{Form, solo, twin};
 use ottava_graph::{Diagnostic, Graph, to_program};
-use ottava_hal::{Error, Node, Program, Value, ValueId, Verdict};
+use ottava_hal::{Error, Node, Program, ValueId, Verdict};
 use ottava_ops::OTTAVA;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -38,17 +39,23 @@ pub(super) struct Survey<'a> {
     pub answers: Vec<Vec<Answer>>,
     graph: &'a Graph,
     estimates: Estimates,
-    /// Cost of a sign bridge by value, direction (true: away from the graph's own storage) and target; `None` where
-    /// the target refuses it.
-    bridges: BTreeMap<(ValueId, bool, usize), Option<u64>>,
-    struck_bridges: BTreeSet<(ValueId, bool, usize)>,
+    /// Bounds that nodes put on their first results.
+    clamps: BTreeMap<ValueId, (i32, i32)>,
+    /// Cost of a bridge; `None` where the target refuses it.
+    bridges: BTreeMap<Bridge, Option<u64>>,
+    struck_bridges: BTreeSet<Bridge>,
 }
+
+/// A bridge on a target: the value, from and to which representation, where.
+type Bridge = (ValueId, (Repr, Repr), usize);
 
 impl<'a> Survey<'a> {
     /// Asks all devices.
     pub fn new(graph: &'a Graph, targets: &'a [Target<'a>]) -> Self {
+        let clamp = |n: &Node| Some((*n.outputs.first()?, n.fused.clamp?));
         let mut survey = Self {
             targets,
+            clamps: graph.nodes.iter().filter_map(clamp).collect(),
             links: Links::of(targets),
             answers: vec![Vec::with_capacity(targets.len()); graph.nodes.len()],
             graph,
@@ -114,30 +121,36 @@ impl<'a> Survey<'a> {
         }
     }
 
-    /// Cost of turning the sign of a value on a target; `None` if the target refuses.
-    pub fn bridge(&mut self, id: ValueId, away: bool, target: usize) -> Option<u64> {
-        let key = (id, away, target);
+    /// The bounds that the producer of a value puts on it.
+    pub fn clamp(&self, id: ValueId) -> Clamp {
+        self.clamps.get(&id).copied()
+    }
+
+    /// Cost of a bridge on a target; `None` if the target refuses.
+    pub fn bridge(&mut self, id: ValueId, way: (Repr, Repr), target: usize) -> Option<u64> {
+        let key = (id, way, target);
         if self.struck_bridges.contains(&key) {
             return None;
         }
         if let Some(known) = self.bridges.get(&key) {
             return *known;
         }
-        let program = sign_bridge(self.graph, id, away);
+        let program = bridge_program(self.graph, id, way, self.clamp(id));
         let exact = matches!(assess(&self.targets[target], &program)[..], [Verdict::Supported { exact: true }]);
         let ns = exact.then(|| self.estimates.ns(self.targets, target, &program));
         self.bridges.insert(key, ns);
         ns
     }
 
-    /// What a device says about a sign bridge, as an answer.
-    pub fn bridge_answer(&mut self, id: ValueId, away: bool, target: usize) -> Answer {
-        if let Some(ns) = self.bridge(id, away, target) {
+    /// What a device says about a bridge, as an answer.
+    pub fn bridge_answer(&mut self, id: ValueId, way: (Repr, Repr), target: usize) -> Answer {
+        if let Some(ns) = self.bridge(id, way, target) {
             return Answer { forms: vec![(Form::Native, ns)], refusal: None };
         }
-        let verdict = assess(&self.targets[target], &sign_bridge(self.graph, id, away)).remove(0);
+        let program = bridge_program(self.graph, id, way, self.clamp(id));
+        let verdicts = assess(&self.targets[target], &program);
         let struck = || ("OTHER", "refused it as a part of a partition".to_string());
-        let (code, text) = refusal_of(&verdict).unwrap_or_else(struck);
+        let (code, text) = verdicts.first().and_then(refusal_of).unwrap_or_else(struck);
         Answer { forms: Vec::new(), refusal: Some((code.into(), text)) }
     }
 
@@ -154,9 +167,9 @@ impl<'a> Survey<'a> {
         answer.refusal = Some((code.into(), format!("accepted it alone, refused it as a part of a partition: {text}")));
     }
 
-    /// Takes back what a device has said about a sign bridge.
-    pub fn strike_bridge(&mut self, id: ValueId, away: bool, target: usize) {
-        self.struck_bridges.insert((id, away, target));
+    /// Takes back what a device has said about a bridge.
+    pub fn strike_bridge(&mut self, id: ValueId, way: (Repr, Repr), target: usize) {
+        self.struck_bridges.insert((id, way, target));
     }
 
     /// Findings about devices that cannot estimate.
@@ -189,29 +202,7 @@ fn refusal_code(verdict: &Verdict) -> Option<&'static str> {
 fn refusal_of(verdict: &Verdict) -> Option<(&'static str, String)> {
     match verdict {
         Verdict::Supported { exact: true } => None,
-        Verdict::Supported { exact: false } => {
-            Some(("INEXACT", "runs it, but not bit-equal to the reference".into()))
-        }
+        Verdict::Supported { exact: false } => Some(("INEXACT", "runs it, but not bit-equal to the reference".into())),
         Verdict::Rejected { reason, detail } => Some((reason.code(), detail.clone())),
     }
-}
-
-/// The node that turns the sign of a value; `away` from the graph's own storage, or back to it.
-pub(super) fn sign_node(name: String, from: ValueId, to: ValueId) -> Node {
-    let mut node = Node::new(name, "Requantize", 1);
-    node.domain = OTTAVA.into();
-    node.inputs = vec![Some(from)];
-    node.outputs = vec![to];
-    node
-}
-
-fn sign_bridge(graph: &Graph, id: ValueId, away: bool) -> Program {
-    let value = graph.value(id);
-    debug_assert!(shiftable(&value.ty), "only 8-bit activations have bridges");
-    let home = Value { name: value.name.clone(), ty: value.ty.clone(), constant: None };
-    let other = Value { name: format!("{}_{}", value.name, shifted(&value.ty).dtype), ty: shifted(&value.ty), constant: None };
-    let node = sign_node(format!("{}_bridge", value.name), ValueId(0), ValueId(1));
-    let values = if away { vec![home, other] } else { vec![other, home] };
-    let (inputs, outputs) = (vec![ValueId(0)], vec![ValueId(1)]);
-    Program { name: node.name.clone(), values, nodes: vec![node], inputs, outputs }
 }

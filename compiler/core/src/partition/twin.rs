@@ -1,44 +1,67 @@
-//! Twins: a node whose 8-bit activations are stored with the other sign (numerics.md section 4, the XOR bridge).
+//! Twins: a node with its activations in another representation, that computes the same bits.
 //!
-//! u8 and s8 with the zero point moved by 128 stand for the same real numbers, and XOR 0x80 turns one into the other.
-//! A node all of whose 8-bit activations are re-typed so computes the same accumulators and the same real results:
-//! weights stay as they are, clamps move by 128, tables are indexed anew. It holds for operators that read integers
-//! only as `q - zp` and write them only as `sat(.. + zp)`, or move them; [`may_shift`] lists these. A zero point that
-//! is added before rounding, and the Q31 averages that divide raw sums, do not qualify.
+//! *The other sign* (numerics.md section 4, the XOR bridge). u8 and s8 with the zero point moved by 128 stand for the same
+//! real numbers. A node all of whose 8-bit activations are re-typed so computes the same accumulators and the same real
+//! results: weights stay as they are, clamps move by 128, tables are indexed anew. It holds for operators that read
+//! integers only as `q - zp` and write them only as `sat(.. + zp)`, or move them; [`may_shift`] lists these. A zero
+//! point that is added before rounding, and the Q31 averages that divide raw sums, do not qualify.
+//!
+//! *Real numbers.* The quantized `+ - * /` is the f32 sequence itself: dequantize, one f32 operation, quantize. These
+//! four are exact in f32 on every device (numerics.md section 7), so a device that only has floats runs them between
+//! conversions. Operators with a float tolerance do not qualify.
 
+use super::repr::{Repr, is_activation, shift, shiftable, shifted};
 use crate::passes::rules::{MOVERS, PRODUCTS};
 use ottava_graph::Graph;
-use ottava_hal::{DataType, Node, Program, QuantParams, RequantMode, Result, Tensor, TensorType, Value, ValueId};
+use ottava_hal::{DataType, Fused, Node, Program, RequantMode, Result, Tensor, TensorType, Value, ValueId};
 use ottava_ops::{OTTAVA, QuantRule};
 use std::collections::BTreeMap;
 
-/// How a node's 8-bit activations are stored.
+/// How a node holds its activations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Form {
     /// As the graph says.
     Native,
-    /// All as s8.
+    /// 8-bit ones as s8.
     Signed,
-    /// All as u8.
+    /// 8-bit ones as u8.
     Unsigned,
+    /// As f32, between Dequantize and Quantize.
+    Real,
 }
 
 impl Form {
+    /// Every form.
+    pub const ALL: [Self; 4] = [Self::Native, Self::Signed, Self::Unsigned, Self::Real];
     /// The forms that are not the graph's own.
-    pub const TWINS: [Self; 2] = [Self::Signed, Self::Unsigned];
+    pub const TWINS: [Self; 3] = [Self::Signed, Self::Unsigned, Self::Real];
 
-    /// The storage of 8-bit activations; `None` for the graph's own.
+    /// The type that a twin is named after; `None` for the graph's own form.
     pub fn storage(self) -> Option<DataType> {
         match self {
             Self::Native => None,
             Self::Signed => Some(DataType::S8),
             Self::Unsigned => Some(DataType::U8),
+            Self::Real => Some(DataType::F32),
         }
     }
 
-    /// Whether a value of this native storage has the other sign under the form.
-    pub fn flips(self, native: DataType) -> bool {
-        self.storage().is_some_and(|s| s != native)
+    /// How a node of this form reads an activation of a type.
+    pub fn reads(self, ty: &TensorType) -> Repr {
+        match self.storage() {
+            None => Repr::Home,
+            Some(DataType::F32) => Repr::Real,
+            Some(storage) if shiftable(ty) && ty.dtype != storage => Repr::Shifted,
+            Some(_) => Repr::Home,
+        }
+    }
+
+    /// How a node of this form leaves an activation of a type.
+    pub fn writes(self, ty: &TensorType) -> Repr {
+        match self.reads(ty) {
+            Repr::Real => Repr::Raw,
+            other => other,
+        }
     }
 }
 
@@ -73,9 +96,17 @@ const SHIFTABLE: &[&str] = &[
     "Softmax",
 ];
 
+/// Operators whose f32 form is exact and is the meaning of the quantized one.
+const ARITHMETIC: &[&str] = &["Add", "Sub", "Mul", "Div"];
+
+/// Whether a quantized result is rescaled in f32, or not at all.
+fn is_fp32(node: &Node) -> bool {
+    node.requant.is_none_or(|m| m == RequantMode::Fp32Rne)
+}
+
 /// Whether shifted storage leaves the results of a node as they are.
 fn may_shift(node: &Node) -> bool {
-    let fp32 = node.requant.is_none_or(|m| m == RequantMode::Fp32Rne);
+    let fp32 = is_fp32(node);
     let op = node.op.as_str();
     if node.fused.zp_before_round {
         return false;
@@ -88,30 +119,31 @@ fn may_shift(node: &Node) -> bool {
     node.domain.is_empty() && (PRODUCTS.contains(&op) || fp32 && (listed || unary()))
 }
 
-/// Whether a type may have the other sign: 8-bit, one scale.
-pub(super) fn shiftable(ty: &TensorType) -> bool {
-    let byte = matches!(ty.dtype, DataType::U8 | DataType::S8);
-    byte && ty.quant.as_deref().and_then(QuantParams::as_per_tensor).is_some()
-}
-
-/// The type with the other sign.
-pub(super) fn shifted(ty: &TensorType) -> TensorType {
-    let (dtype, by) = match ty.dtype {
-        DataType::U8 => (DataType::S8, -128),
-        _ => (DataType::U8, 128),
+/// Whether a node has 8-bit values besides constants that stand for no real numbers with one scale: bytes that are moved
+/// as they are have no other sign.
+fn moves_raw_bytes(graph: &Graph, node: &Node) -> bool {
+    let values = node.inputs.iter().flatten().chain(&node.outputs);
+    let raw = |id: &ValueId| {
+        let ty = graph.ty(*id);
+        matches!(ty.dtype, DataType::U8 | DataType::S8) && !shiftable(ty) && graph.constant(*id).is_none()
     };
-    let quant = ty.quant.as_deref().and_then(QuantParams::as_per_tensor);
-    let plain = TensorType { dtype, quant: None, ..ty.clone() };
-    match quant {
-        Some((scale, zp)) => plain.quantized(QuantParams::per_tensor(scale, zp + by)),
-        None => plain,
-    }
+    values.into_iter().any(raw)
 }
 
 /// The twin of a node in a form; `None` if the form is the graph's own or the operator does not allow it.
 pub(super) fn twin(graph: &Graph, index: usize, form: Form) -> Result<Option<Twin>> {
-    let mut node = graph.nodes[index].clone();
-    let Some(storage) = form.storage().filter(|_| may_shift(&node)) else { return Ok(None) };
+    match form.storage() {
+        None => Ok(None),
+        Some(DataType::F32) => real(graph, graph.nodes[index].clone()),
+        Some(storage) => signed(graph, graph.nodes[index].clone(), storage),
+    }
+}
+
+/// The twin whose 8-bit activations have this storage.
+fn signed(graph: &Graph, mut node: Node, storage: DataType) -> Result<Option<Twin>> {
+    if !may_shift(&node) || moves_raw_bytes(graph, &node) {
+        return Ok(None);
+    }
     let product = node.domain.is_empty() && PRODUCTS.contains(&node.op.as_str());
     let flips = |id: ValueId| {
         let ty = graph.ty(id);
@@ -128,10 +160,9 @@ pub(super) fn twin(graph: &Graph, index: usize, form: Form) -> Result<Option<Twi
     if values.is_empty() {
         return Ok(None);
     }
-    let flipped_out = node.outputs.first().is_some_and(|id| values.contains_key(id));
-    if let Some((lo, hi)) = node.fused.clamp.filter(|_| flipped_out) {
-        let by = if storage == DataType::S8 { -128 } else { 128 };
-        node.fused.clamp = Some((lo.saturating_add(by), hi.saturating_add(by)));
+    if let Some(out) = node.outputs.first().filter(|id| values.contains_key(id)) {
+        let by = shift(graph.ty(*out).dtype);
+        node.fused.clamp = node.fused.clamp.map(|(lo, hi)| (lo.saturating_add(by), hi.saturating_add(by)));
     }
     if node.domain == OTTAVA && node.op == "Lut" {
         match table(graph, &node, &values)? {
@@ -139,6 +170,29 @@ pub(super) fn twin(graph: &Graph, index: usize, form: Form) -> Result<Option<Twi
             None => return Ok(None),
         };
     }
+    Ok(Some(Twin { node, values }))
+}
+
+/// The twin on real numbers. The clamp of a quantized result is applied by the bridge that quantizes it.
+fn real(graph: &Graph, mut node: Node) -> Result<Option<Twin>> {
+    let float = node.domain.is_empty() && ARITHMETIC.contains(&node.op.as_str()) && is_fp32(&node);
+    let plain = Fused { clamp: node.fused.clamp, ..Fused::default() } == node.fused;
+    let quantized_out = node.outputs.iter().all(|id| is_activation(graph, *id));
+    if !float || !plain || !quantized_out {
+        return Ok(None);
+    }
+    let mut values = BTreeMap::new();
+    for id in node.inputs.iter().flatten().chain(&node.outputs).copied() {
+        let value = graph.value(id);
+        let Some(params) = value.ty.quant.as_deref() else { continue };
+        if value.constant.is_none() && !is_activation(graph, id) {
+            return Ok(None);
+        }
+        let constant = value.constant.as_ref().map(|data| ottava_ops::dequantize(data, params)).transpose()?;
+        values.insert(id, Value { name: value.name.clone(), ty: Repr::Real.ty(&value.ty), constant });
+    }
+    node.fused = Fused::default();
+    node.requant = None;
     Ok(Some(Twin { node, values }))
 }
 

@@ -2,7 +2,7 @@
 
 use crate::device::Fake;
 use crate::network::{assert_equal, chain, order, planned, quantized, with_reference};
-use ottava_compiler::partition::{Fallback, Placement};
+use ottava_compiler::{Fallback, Placement};
 use ottava_hal::device::LinkMode;
 
 fn asked() -> Placement {
@@ -13,7 +13,8 @@ fn asked() -> Placement {
 fn each_device_that_is_used_can_be_lost() {
     let graph = chain(6);
     let npu = Fake::new("npu", 1_000).only(&["Relu"]).link(LinkMode::Copy, 200);
-    let devices = with_reference(vec![("npu", npu), ("cpu", Fake::new("cpu", 10_000)), ("idle", Fake::new("idle", 99_999))]);
+    let devices =
+        with_reference(vec![("npu", npu), ("cpu", Fake::new("cpu", 10_000)), ("idle", Fake::new("idle", 99_999))]);
     let pins = vec![("net/relu1".to_string(), "npu".to_string())];
     let (plan, _) = planned(&graph, &devices, &Placement { pins, ..asked() });
     let lost: Vec<&str> = plan.alternatives.iter().map(|a| a.lost.as_str()).collect();
@@ -21,7 +22,8 @@ fn each_device_that_is_used_can_be_lost() {
     for alternative in &plan.alternatives {
         assert!(!order(&alternative.plan).contains(&alternative.lost.as_str()));
         assert!(alternative.plan.alternatives.is_empty() && !alternative.plan.steps.is_empty());
-        let opinion = |p: &ottava_plan::Placed| p.opinions.iter().any(|o| o.device == alternative.lost && o.code == "LOST");
+        let opinion =
+            |p: &ottava_plan::Placed| p.opinions.iter().any(|o| o.device == alternative.lost && o.code == "LOST");
         assert!(alternative.plan.placed.iter().all(opinion));
         assert_equal(&graph, &alternative.plan, &devices, 8);
     }

@@ -2,7 +2,7 @@
 
 use crate::device::{Fake, no};
 use crate::network::{assert_equal, chain, order, planned, seat, with_reference};
-use ottava_compiler::partition::{Fallback, Placement};
+use ottava_compiler::{Fallback, Placement};
 use ottava_graph::{Graph, Phase};
 use ottava_hal::device::LinkMode;
 use ottava_hal::{DataType, Node, QuantParams, Tensor, TensorType};
@@ -130,4 +130,47 @@ fn tables_and_clamps_move_with_the_sign() {
     for seed in 0..20 {
         assert_equal(&graph, &plan, &devices, seed);
     }
+}
+
+#[test]
+fn a_float_device_runs_a_quantized_sum_between_conversions() {
+    let mut sum = Node::new("sum", "Add", 14);
+    sum.fused.clamp = Some((100, 255));
+    let mut graph = island(&[Node::new("left", "Relu", 14), sum, Node::new("right", "Relu", 14)]);
+    let left = graph.nodes[2].inputs[0];
+    graph.nodes[2].inputs.push(left);
+    let float = Fake::new("float", 1).rule(|p, n| {
+        let quantized = n.inputs.iter().flatten().chain(&n.outputs).any(|id| p.ty(*id).quant.is_some());
+        let refusal = ottava_hal::Verdict::rejected(ottava_hal::Reason::Dtype, "is quantized, supported: f32");
+        if quantized { refusal } else { crate::device::YES }
+    });
+    let cpu = Fake::new("cpu", 0).price(|_, n| if n.op == "Add" { 90_000 } else { 500 });
+    let devices = with_reference(vec![("float", float), ("cpu", cpu)]);
+    let (plan, _) = planned(&graph, &devices, &Placement::default());
+    assert_eq!(order(&plan), ["cpu", "float", "cpu"]);
+    let bridges: Vec<&str> = plan.placed.iter().filter(|p| p.bridge).map(|p| p.op.as_str()).collect();
+    assert_eq!(bridges, ["ottava::Dequantize", "ottava::Quantize"]);
+    assert!(seat(&plan, "sum").1.ends_with("; as its f32 twin (DTYPE: is quantized, supported: f32)"));
+    let quantize = plan.partitions[2].program.nodes.iter().find(|n| n.op == "Quantize").expect("a bridge");
+    assert_eq!(quantize.fused.clamp, Some((100, 255)), "the bridge that rounds also clamps");
+    for seed in 0..20 {
+        assert_equal(&graph, &plan, &devices, seed);
+    }
+}
+
+#[test]
+fn bytes_without_a_meaning_have_no_twin() {
+    // A mover from quantized to plain bytes hands the integers on as they are.
+    let mut graph = chain(2);
+    let plain = TensorType::fixed(DataType::U8, &[1, 2, 4, 4]);
+    let y = graph.add_value("plain", plain);
+    let mut node = Node::new("raw", "Identity", 21);
+    (node.inputs, node.outputs) = (vec![Some(graph.outputs[0])], vec![y]);
+    graph.nodes.push(node);
+    graph.outputs = vec![y];
+    let cpu = Fake::new("cpu", 0).price(|_, n| if n.op == "Requantize" { 100 } else { 90_000 });
+    let devices = with_reference(vec![("npu", Fake::new("npu", 10).signed()), ("cpu", cpu)]);
+    let (plan, _) = planned(&graph, &devices, &Placement::default());
+    assert_eq!((seat(&plan, "net/relu1").0, seat(&plan, "raw").0), ("npu", "cpu"));
+    assert_equal(&graph, &plan, &devices, 9);
 }

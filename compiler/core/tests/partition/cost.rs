@@ -2,7 +2,7 @@
 
 use crate::device::Fake;
 use crate::network::{Devices, assert_equal, chain, order, planned, seat, with_reference};
-use ottava_compiler::partition::{Placement, Policy};
+use ottava_compiler::{Placement, Policy};
 use ottava_graph::Graph;
 use ottava_hal::device::LinkMode;
 use ottava_hal::{DataType, Node, TensorType};

@@ -2,10 +2,12 @@
 //! with the reference interpreter, so that every plan can be run and compared with the whole graph on the reference.
 
 mod alternatives;
+mod best;
 mod bridges;
 mod cost;
 mod device;
 mod network;
+mod operators;
 mod random;
 #[path = "../../../../tests/e2e/src/random_graph.rs"]
 mod random_graph;

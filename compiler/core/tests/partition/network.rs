@@ -3,8 +3,7 @@
 use crate::device::Fake;
 use crate::random_graph::random_graph;
 use crate::rng::Rng;
-use ottava_compiler::partition::{Placement, Target, place};
-use ottava_compiler::{Cx, Diagnostic, canonicalize, integerize};
+use ottava_compiler::{Cx, Diagnostic, Placement, Target, canonicalize, integerize, place};
 use ottava_graph::{Graph, Phase, verify};
 use ottava_hal::{Attr, CompileOptions, DataType, Device, Node, QuantParams, Tensor, TensorType, ValueId};
 use ottava_plan::Plan;

@@ -2,7 +2,7 @@
 
 use crate::device::{Fake, YES, no};
 use crate::network::{Devices, assert_equal, chain, order, planned, seat, try_plan, with_reference};
-use ottava_compiler::partition::{Fallback, Placement, Policy};
+use ottava_compiler::{Fallback, Placement, Policy};
 use ottava_hal::{Reason, Verdict};
 
 fn devices() -> Devices {
@@ -67,7 +67,10 @@ fn without_a_fallback_what_only_the_reference_runs_is_an_error() {
     let only = with_reference(vec![("npu", Fake::new("npu", 1_000).only(&["Relu"]))]);
     let strict = Placement { fallback: Fallback::Error, ..Placement::default() };
     let e = try_plan(&chain(14), &only, &strict, &mut Vec::new()).unwrap_err();
-    assert!(e.contains("node `net/pool0` (MaxPool): npu refused (OP_UNKNOWN: not in the table); allow a fallback"), "{e}");
+    assert!(
+        e.contains("node `net/pool0` (MaxPool): npu refused (OP_UNKNOWN: not in the table); allow a fallback"),
+        "{e}"
+    );
     assert!(e.contains("2 more nodes likewise"), "{e}");
     let (plan, _) = planned(&chain(4), &only, &Placement::default());
     assert_eq!(order(&plan), ["reference", "npu", "reference", "npu"]);
@@ -105,7 +108,10 @@ fn what_is_refused_together_is_placed_apart() {
     assert_equal(&graph, &plan, &devices, 7);
     let (device, reason) = seat(&plan, "net/relu1");
     assert_eq!(device, "cpu");
-    assert!(reason.contains("accepted it alone, refused it as a part of a partition: does not fit together"), "{reason}");
+    assert!(
+        reason.contains("accepted it alone, refused it as a part of a partition: does not fit together"),
+        "{reason}"
+    );
     assert!(notes.iter().any(|n| n.code == "P0101" && n.node == "net/relu1"));
 }
 

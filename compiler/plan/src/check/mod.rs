@@ -9,11 +9,14 @@ mod steps;
 mod tests;
 
 use crate::order::Order;
-use crate::{Plan, Work};
-use ottava_hal::{Error, Result};
+use crate::{Partition, Plan, Work};
+use ottava_hal::{Error, Result, Tensor, TensorType};
+use std::collections::BTreeSet;
 
 /// Plans inside plans (bodies of control steps, alternatives) may be this deep.
 pub const MAX_DEPTH: usize = 16;
+/// More devices than this are refused.
+const MAX_DEVICES: usize = 256;
 
 impl Plan {
     /// Checks that slots are in range, written once and before they are read, that programs are well formed, and that
@@ -26,7 +29,9 @@ impl Plan {
         if depth > MAX_DEPTH {
             return Err(Error::invalid(format!("plans lie more than {MAX_DEPTH} deep in each other")));
         }
+        self.check_devices()?;
         self.check_slots()?;
+        self.check_constants()?;
         self.check_states()?;
         let order = Order::of(self)?;
         steps::check(self, &order)?;
@@ -43,6 +48,16 @@ impl Plan {
         Ok(())
     }
 
+    /// Devices are few, and each is listed once.
+    fn check_devices(&self) -> Result<()> {
+        let ids: BTreeSet<&str> = self.devices.iter().map(|d| d.id.as_str()).collect();
+        match self.devices.len() {
+            n if n > MAX_DEVICES => Err(Error::invalid(format!("the plan has {n} devices, at most {MAX_DEVICES} are"))),
+            n if n != ids.len() => Err(Error::invalid("the plan lists a device twice")),
+            _ => Ok(()),
+        }
+    }
+
     /// Each slot has one source, partitions come in topological order, and every output has a source.
     fn check_slots(&self) -> Result<()> {
         let mut written = vec![false; self.slots.len()];
@@ -52,28 +67,13 @@ impl Plan {
         for step in &self.steps {
             step.work.control_outputs().iter().try_for_each(|slot| mark(&mut written, *slot, &step.name))?;
         }
-        for (slot, data) in &self.constants {
-            let ty = self.slots.get(*slot).map(|s| &s.ty);
-            if ty.is_none_or(|ty| ty.dtype != data.dtype() || ty.shape.known().as_deref() != Some(data.shape())) {
-                return Err(Error::invalid(format!(
-                    "the constant of slot {slot} is {}, which is not its type",
-                    data.ty()
-                )));
-            }
-        }
         let is_written = |written: &[bool], slot: usize| written.get(slot).copied().unwrap_or(false);
         for p in &self.partitions {
-            p.program.check()?;
-            if p.inputs.len() != p.program.inputs.len() || p.outputs.len() != p.program.outputs.len() {
-                return Err(Error::invalid(format!(
-                    "partition `{}` has another number of slots than its program",
-                    p.program.name
-                )));
-            }
             if let Some(slot) = p.inputs.iter().find(|slot| !is_written(&written, **slot)) {
                 return Err(Error::invalid(format!("partition `{}` reads slot {slot} too early", p.program.name)));
             }
             p.outputs.iter().try_for_each(|slot| mark(&mut written, *slot, &p.program.name))?;
+            self.check_partition(p)?;
         }
         match self.kept().find(|s| !is_written(&written, *s)) {
             Some(slot) => Err(Error::invalid(format!("output slot {slot} is never written"))),
@@ -81,22 +81,55 @@ impl Plan {
         }
     }
 
-    fn check_states(&self) -> Result<()> {
-        for state in &self.states {
-            let ty = |slot: usize| self.slots.get(slot).map(|s| &s.ty);
-            let data = &state.initial;
-            let fits = ty(state.input)
-                .is_some_and(|ty| ty.dtype == data.dtype() && ty.shape.known().as_deref() == Some(data.shape()));
-            if !fits || ty(state.input) != ty(state.output) {
-                let found = data.ty();
+    /// A program is well formed, and its inputs and outputs have the sizes of their slots.
+    fn check_partition(&self, p: &Partition) -> Result<()> {
+        let name = &p.program.name;
+        p.program.check()?;
+        if p.inputs.len() != p.program.inputs.len() || p.outputs.len() != p.program.outputs.len() {
+            return Err(Error::invalid(format!("partition `{name}` has another number of slots than its program")));
+        }
+        let slots = p.inputs.iter().chain(&p.outputs);
+        for (slot, id) in slots.zip(p.program.inputs.iter().chain(&p.program.outputs)) {
+            let bytes = (self.slots.get(*slot).and_then(|s| s.ty.byte_len()), p.program.ty(*id).byte_len());
+            if let (Some(slot_bytes), Some(bytes)) = bytes
+                && slot_bytes != bytes
+            {
                 return Err(Error::invalid(format!(
-                    "state `{}`: its slots and its first value {found} differ",
-                    state.name
+                    "partition `{name}`: slot {slot} has {slot_bytes} bytes, its program expects {bytes}"
                 )));
             }
         }
         Ok(())
     }
+
+    /// Constants have the types of their slots.
+    fn check_constants(&self) -> Result<()> {
+        for (slot, data) in &self.constants {
+            if !self.slots.get(*slot).is_some_and(|s| holds(&s.ty, data)) {
+                let found = data.ty();
+                return Err(Error::invalid(format!("the constant of slot {slot} is {found}, which is not its type")));
+            }
+        }
+        Ok(())
+    }
+
+    /// What a state holds after a run fits where it is before the next.
+    fn check_states(&self) -> Result<()> {
+        for state in &self.states {
+            let ty = |slot: usize| self.slots.get(slot).map(|s| &s.ty);
+            let fits = ty(state.input).is_some_and(|ty| holds(ty, &state.initial));
+            if !fits || ty(state.input) != ty(state.output) {
+                let (name, found) = (&state.name, state.initial.ty());
+                return Err(Error::invalid(format!("state `{name}`: its slots and its first value {found} differ")));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether a tensor has a type's element type and shape.
+fn holds(ty: &TensorType, data: &Tensor) -> bool {
+    ty.dtype == data.dtype() && ty.shape.known().as_deref() == Some(data.shape())
 }
 
 fn mark(written: &mut [bool], slot: usize, who: &str) -> Result<()> {

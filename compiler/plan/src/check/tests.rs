@@ -20,6 +20,23 @@ fn a_slot_is_written_once_and_before_it_is_read() {
     assert!(plan(vec![7], vec![]).check().is_err());
 }
 
+#[test]
+fn partitions_fit_their_slots_and_devices_are_known_once() {
+    let good = chain();
+    let mut bad = good.clone();
+    bad.slots[1] = slot("y", 201);
+    assert!(message(&bad).contains("slot 1 has 201 bytes, its program expects 200"));
+    let mut fewer = good.clone();
+    fewer.partitions[0].inputs.clear();
+    assert!(message(&fewer).contains("another number of slots"));
+    let mut twice = good.clone();
+    twice.devices[1] = twice.devices[0].clone();
+    assert!(message(&twice).contains("lists a device twice"));
+    let mut many = good;
+    many.devices = (0..1000).map(|i| crate::DeviceNeed { id: i.to_string(), ..many.devices[0].clone() }).collect();
+    assert!(message(&many).contains("1000 devices"));
+}
+
 /// x -> a -> y -> b -> z.
 fn chain() -> Plan {
     let mut net = Net::new(&["a", "b"]);
@@ -121,12 +138,8 @@ fn bodies_fit_and_do_not_lie_too_deep() {
     assert!(message(&choice(broken, through())).contains("never written"));
     let nested = |depth: usize| {
         (0..depth).fold(through(), |inner, _| {
-            let mut plan = choice(through(), through());
-            let deeper = Plan { inputs: vec![1], outputs: vec![2], ..choice(inner, through()) };
-            let constant = (0, Tensor::from_bools(&[], &[true]).unwrap());
-            let deeper = Plan { constants: vec![constant], ..deeper };
-            std::mem::swap(&mut plan, &mut deeper.clone());
-            plan
+            let constants = vec![(0, Tensor::from_bools(&[], &[true]).unwrap())];
+            Plan { constants, inputs: vec![1], ..choice(inner, through()) }
         })
     };
     assert_eq!(nested(MAX_DEPTH).check(), Ok(()));

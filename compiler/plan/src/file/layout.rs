@@ -20,8 +20,8 @@ use super::FileError;
 use sha2::{Digest, Sha256};
 use std::ops::Range;
 
-/// First bytes of a plan file.
-pub(crate) const MAGIC: [u8; 8] = *b"OttvPlan";
+/// The first bytes of every plan file.
+pub const MAGIC: [u8; 8] = *b"OttvPlan";
 /// Format that this version writes, and the newest that it reads.
 pub const FORMAT: u32 = 1;
 /// Oldest reader that understands what this version writes.

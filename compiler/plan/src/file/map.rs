@@ -2,7 +2,7 @@
 //! file is.
 #![allow(unsafe_code)]
 
-use memmap2::Mmap;
+use memmap2::{Mmap, MmapOptions};
 use ottava_hal::SharedBytes;
 use std::fs::File;
 use std::io;
@@ -32,6 +32,6 @@ pub(crate) fn map(path: &Path) -> io::Result<SharedBytes> {
     // SAFETY: the mapping is read-only and private to this process. Plan files are never changed in place: `write` makes a
     // new file and renames it, so the mapped one keeps its bytes as long as someone holds it. Only a foreign
     // program that overwrites a plan in place could break that, as it could any mapped library.
-    let map = unsafe { Mmap::map(&file)? };
+    let map = unsafe { MmapOptions::new().populate().map(&file)? };
     Ok(Arc::new(Mapped(map)))
 }

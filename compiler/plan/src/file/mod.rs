@@ -20,7 +20,7 @@ mod tests;
 mod verify;
 
 pub use error::FileError;
-pub use layout::FORMAT;
+pub use layout::{FORMAT, MAGIC};
 pub(crate) use layout::{Kind, Section, Sha, sha};
 
 use crate::{Plan, wire};

@@ -1,7 +1,7 @@
 //! Memory of one inference on each device: which bytes of its arena each slot has.
 //!
 //! Two slots may share bytes only if every use of the one happens before the other is written, by the steps' waits and
-//! the order of each device's queue ([`crate::order`]). No wait is added for the sake of memory: what may run at the same time
+//! the order of each device's queue (the module `order`). No wait is added for the sake of memory: what may run at the same time
 //! keeps bytes of its own. What one partition reads and writes never overlaps.
 
 mod place;
@@ -89,8 +89,8 @@ fn neighbours(lives: &[Life], order: &Order) -> Vec<Vec<usize>> {
 fn lower_bound(lives: &[Life], order: &Order, n_steps: usize) -> Result<usize> {
     let mut most = 0;
     for step in 0..n_steps {
-        let covering = lives.iter().filter(|l| l.covers(step, order)).map(|l| l.bytes);
-        let bytes = covering.into_iter().try_fold(0usize, usize::checked_add).ok_or_else(too_large)?;
+        let mut covering = lives.iter().filter(|l| l.covers(step, order)).map(|l| l.bytes);
+        let bytes = covering.try_fold(0usize, usize::checked_add).ok_or_else(too_large)?;
         most = most.max(bytes);
     }
     Ok(most)

@@ -71,15 +71,15 @@ fn random_plan(rng: &mut Rng) -> Plan {
 }
 
 /// What a step reads and writes, straight from the definition of its work.
-fn touches(plan: &Plan, step: usize) -> (Vec<(usize, Place)>, Vec<(usize, Place)>) {
+fn touches(plan: &Plan, step: usize) -> [Vec<(usize, Place)>; 2] {
     match &plan.steps[step].work {
         Work::Run { partition } => {
             let p = &plan.partitions[*partition];
             let place = Place::Device(plan.devices.iter().position(|d| d.id == p.device).unwrap());
             let on = |slots: &[usize]| slots.iter().map(|s| (*s, place)).collect();
-            (on(&p.inputs), on(&p.outputs))
+            [on(&p.inputs), on(&p.outputs)]
         }
-        Work::Copy { slot, from, to } => (vec![(*slot, *from)], vec![(*slot, *to)]),
+        Work::Copy { slot, from, to } => [vec![(*slot, *from)], vec![(*slot, *to)]],
         other => panic!("{other:?}"),
     }
 }
@@ -117,7 +117,7 @@ fn simulate(plan: &Plan, rng: &mut Rng) {
     };
     while done.iter().any(|d| !d) {
         let i = rng.below(n);
-        let (reads, writes) = touches(plan, i);
+        let [reads, writes] = touches(plan, i);
         let waited = plan.steps[i].waits.iter().all(|w| done[*w]);
         let turn = queue(i).is_none_or(|q| (0..i).all(|j| queue(j) != Some(q) || done[j]));
         if !started[i] && waited && turn {

@@ -12,6 +12,7 @@
 //! | say where to run | [`Isa`], [`ThreadPool`], [`Exec`] |
 //! | integer convolution (any group, depthwise, 1-D, pointwise) or matrix product with a fused [`Epilogue`] | [`ConvU8`] over [`ConvShape`], [`Weights`] |
 //! | the same in f32 | [`ConvF32`] |
+//! | save packed weights and take them back | [`ConvU8::to_packed`], [`ConvU8::from_packed`], the same of [`ConvF32`] |
 //! | pooling | [`max_pool`], [`max_pool_f32`], [`average_pool_u8`], [`average_pool_f32`] over [`PoolShape`] |
 //! | change of parameters or type | [`quantize`], [`dequantize`], [`requantize`], [`xor_sign`] |
 //! | elementwise | [`binary_q`], [`binary_f32`], [`clip_f32`], [`lut`] |

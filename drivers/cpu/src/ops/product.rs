@@ -89,6 +89,12 @@ pub(crate) fn bias(node: &Node) -> Option<ValueId> {
     if own > 2 { node.input(2) } else { None }
 }
 
+/// Whether input `i` of a node is a weight that is packed and not looked at again.
+pub(crate) fn is_packed(node: &Node, i: usize) -> bool {
+    let product = node.domain.is_empty() && matches!(node.op.as_str(), "Conv" | "Gemm" | "MatMul");
+    product && i == 1 && residual(node) != node.input(1)
+}
+
 /// The constant of a value, which the capability has asked for.
 pub(crate) fn constant(program: &Program, id: ValueId) -> Result<&Tensor> {
     let value = program.value(id);

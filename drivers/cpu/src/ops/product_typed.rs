@@ -3,6 +3,7 @@
 
 use super::product::{Product, bias, constant, residual};
 use crate::arena::Place;
+use crate::blob::Packed;
 use crate::builder::{Builder, Run, input, output, refused};
 use crate::relayout::failed;
 use crate::rows::{act_bounds, per_tensor};
@@ -13,6 +14,7 @@ use ottava_hal::refmath::error::RefmathError;
 use ottava_hal::refmath::requant::{Q31, check_fp32_multiplier, fp32_multiplier_alpha};
 use ottava_hal::{DataType, Error, Node, Program, QuantParams, RequantMode, Result, TensorType, ValueId};
 use ottava_kernels::{ConvU8, Epilogue, OutMut, WeightData, Weights};
+use std::sync::Arc;
 
 /// The numbers of a typed product.
 struct Typed<'p> {
@@ -158,7 +160,8 @@ fn push(
 ) -> Result<()> {
     let to_float = matches!(epilogue, Epilogue::Float { .. });
     let with_residual = matches!(epilogue, Epilogue::Residual { .. });
-    let plan = pack(typed, epilogue)?;
+    let plan = Arc::new(plan(builder, typed, epilogue)?);
+    builder.packs.keep(Packed::U8(Arc::clone(&plan)));
     let suffix = if to_float { "f32" } else { "u8" };
     let name = builder.kernel(&format!("{}_u8_s8_{suffix}", typed.node.op.to_lowercase()));
     let scratch = plan.scratch_len();
@@ -194,6 +197,17 @@ fn epilogue(typed: &Typed<'_>, y: &TensorType, signed: bool) -> Result<Epilogue>
     }
 }
 
+/// The kernel plan, from stored packed weights if there are some.
+fn plan(builder: &mut Builder<'_>, typed: &Typed<'_>, epilogue: Epilogue) -> Result<ConvU8> {
+    match builder.packs.next()? {
+        None => pack(typed, epilogue),
+        Some(packed) => {
+            let (_, x_zero_point) = held(typed.x)?;
+            ConvU8::from_packed(typed.product.shape, packed, x_zero_point, epilogue).map_err(|e| refused(typed.node, e))
+        }
+    }
+}
+
 fn pack(typed: &Typed<'_>, epilogue: Epilogue) -> Result<ConvU8> {
     let data = constant(typed.program, typed.w)?;
     let data = match data.dtype() {
@@ -207,7 +221,7 @@ fn pack(typed: &Typed<'_>, epilogue: Epilogue) -> Result<ConvU8> {
         .map_err(|e| refused(typed.node, e))
 }
 
-fn run(plan: ConvU8, with_residual: bool, to_float: bool) -> Run {
+fn run(plan: Arc<ConvU8>, with_residual: bool, to_float: bool) -> Run {
     Box::new(move |exec, mut io| {
         let x = io.bytes(0)?;
         let other = if with_residual { Some(io.bytes(1)?) } else { None };

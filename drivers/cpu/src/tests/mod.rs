@@ -3,7 +3,7 @@
 mod cases;
 mod device;
 mod movement;
-mod network;
+pub(crate) mod network;
 mod pointwise;
 mod pool;
 mod product;

@@ -20,7 +20,7 @@ fn conv(net: &mut Net, rng: &mut Rng, x: ValueId, c_out: usize, kernel: usize, g
 }
 
 /// Stem, depthwise, residual, concat, pool, classifier; s8 and u8 as they come.
-fn network(rng: &mut Rng) -> Program {
+pub(crate) fn network(rng: &mut Rng) -> Program {
     let mut net = Net::default();
     let image = net.input(TensorType::fixed(DataType::F32, &[1, 3, 12, 12]));
     let x = net.node(own_op("Quantize"), &[image], &rng.byte_type(&[]));

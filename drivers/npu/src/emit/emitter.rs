@@ -3,9 +3,8 @@
 use super::op::{DramOperand, Op, Place};
 use ottava_hal::{Error, Reason, Result};
 use ottava_npu::isa::{DramAddr, Inst, NodeMark, Opcode, Queue, Reg, Registers};
+use ottava_npu::program::MAX_INSTRUCTIONS;
 
-/// A stream beyond this many instructions is refused: the scratchpads are too small for the program.
-const MAX_COMMANDS: usize = 1 << 23;
 /// The event by which a step waits for the stores of the step before.
 const STEP_EVENT: u32 = 0;
 
@@ -52,8 +51,8 @@ impl Emitter {
 
     /// Writes an instruction that reads no register.
     pub(super) fn raw(&mut self, inst: Inst) -> Result<usize> {
-        if self.commands.len() >= MAX_COMMANDS {
-            let what = format!("the program needs more than {MAX_COMMANDS} instructions; give the chip more SRAM");
+        if self.commands.len() >= MAX_INSTRUCTIONS {
+            let what = format!("the program needs more than {MAX_INSTRUCTIONS} instructions; give the chip more SRAM");
             return Err(Error::unsupported(Reason::Memory, what));
         }
         self.commands.push(inst);

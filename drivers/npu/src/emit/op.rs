@@ -9,13 +9,6 @@ pub(crate) struct Place {
     pub offset: u64,
 }
 
-impl Place {
-    /// The place `bytes` further on.
-    pub(crate) fn plus(self, bytes: usize) -> Self {
-        Self { offset: self.offset + bytes as u64, ..self }
-    }
-}
-
 /// Which operand of an instruction is the address outside the chip.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum DramOperand {
@@ -30,8 +23,6 @@ pub(crate) struct Op {
     pub(super) inst: Inst,
     pub(super) dram: DramOperand,
     pub(super) sets: Vec<(Reg, u32)>,
-    /// Bytes between chip and memory.
-    pub(super) bytes: u64,
 }
 
 /// A two-dimensional transfer.
@@ -63,14 +54,13 @@ impl Rows {
 impl Op {
     /// An instruction without registers.
     pub(crate) fn new(op: Opcode, a: u32, b: u32, c: u32) -> Self {
-        Self { inst: Inst::new(op, a, b, c), dram: DramOperand::None, sets: Vec::new(), bytes: 0 }
+        Self { inst: Inst::new(op, a, b, c), dram: DramOperand::None, sets: Vec::new() }
     }
 
     /// Loads rows; they lie dense on the chip.
     pub(crate) fn load(from: Place, to: Local, rows: Rows) -> Self {
         let mut op = rows.registers(Self::new(Opcode::Ld2d, 0, to.bits(), 0));
         op.dram = DramOperand::A(from);
-        op.bytes = (rows.rows * rows.bytes) as u64;
         op
     }
 
@@ -78,7 +68,6 @@ impl Op {
     pub(crate) fn store(from: Local, to: Place, rows: Rows) -> Self {
         let mut op = rows.registers(Self::new(Opcode::St2d, from.bits(), 0, 0));
         op.dram = DramOperand::B(to);
-        op.bytes = (rows.rows * rows.bytes) as u64;
         op
     }
 
@@ -87,13 +76,12 @@ impl Op {
     pub(crate) fn store_requantized(from: Local, to: Place, rows: Rows) -> Self {
         let mut op = Self::new(Opcode::St2d, from.bits(), 0, 0);
         op.dram = DramOperand::B(to);
-        op.bytes = (rows.rows * rows.bytes) as u64;
         op.set(Reg::Rows, rows.rows).set(Reg::Rowb, rows.bytes).set(Reg::Dstride, rows.pitch).set(Reg::Lstride, 0)
     }
 
     /// An instruction whose first operand is outside the chip.
-    pub(crate) fn from_dram(op: Opcode, from: Place, b: u32, c: u32, bytes: u64) -> Self {
-        Self { dram: DramOperand::A(from), bytes, ..Self::new(op, 0, b, c) }
+    pub(crate) fn from_dram(op: Opcode, from: Place, b: u32, c: u32) -> Self {
+        Self { dram: DramOperand::A(from), ..Self::new(op, 0, b, c) }
     }
 
     /// A register that holds an unsigned number. Lowering has checked that sizes fit 32 bits.

@@ -211,3 +211,61 @@ impl<'e> Pipeline<'e> {
         self.emitter.raw(tokens(Inst::new(Opcode::Nop, 0, 0, 0).on(queue))).map(drop)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Runs the stream in its own order: every pop finds a token, at the end none is left.
+    fn check(emitter: &Emitter, what: &str) {
+        let (mut ready, mut free) = ([0u32; 3], [0u32; 3]);
+        for (i, inst) in emitter.commands.iter().enumerate() {
+            let q = inst.queue.index();
+            let pop = |counter: &mut u32| {
+                *counter = counter.checked_sub(1).unwrap_or_else(|| panic!("{what}: no token for instruction {i}"));
+            };
+            if inst.tokens.pop_prev {
+                pop(&mut ready[q - 1]);
+            }
+            if inst.tokens.pop_next {
+                pop(&mut free[q]);
+            }
+            free[q.saturating_sub(1)] += u32::from(inst.tokens.push_prev);
+            ready[q.min(2)] += u32::from(inst.tokens.push_next);
+            assert!(inst.check().is_ok(), "{what}: {inst:?}");
+            assert!(ready.iter().chain(&free).all(|&n| n <= 3), "{what}: tokens pile up");
+        }
+        assert_eq!((ready, free), ([0; 3], [0; 3]), "{what}");
+    }
+
+    fn ops(n: usize) -> Vec<Op> {
+        (0..n).map(|_| Op::new(Opcode::Nop, 0, 0, 0)).collect()
+    }
+
+    #[test]
+    fn tokens_balance_for_every_kind_of_step() {
+        for (array, vector) in [(false, false), (false, true), (true, false), (true, true)] {
+            for parts in 1..=3 {
+                for outputs in 1..=6 {
+                    let mut emitter = Emitter::default();
+                    let mut pipe = Pipeline::new(&mut emitter);
+                    for i in 0..outputs * parts {
+                        let last = i % parts == parts - 1;
+                        if !(array || vector || last) {
+                            continue;
+                        }
+                        pipe.group(Group {
+                            loads: ops(i % 3),
+                            array: ops(if array { 1 + i % 2 } else { 0 }),
+                            vector: ops(if vector && (last || !array) { 1 + i % 2 } else { 0 }),
+                            stores: ops(if last { 1 + i % 2 } else { 0 }),
+                        })
+                        .unwrap();
+                    }
+                    assert_eq!(pipe.outputs(), outputs);
+                    check(&emitter, &format!("array {array}, vector {vector}, {parts} parts, {outputs} outputs"));
+                }
+            }
+        }
+    }
+}

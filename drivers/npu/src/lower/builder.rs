@@ -242,8 +242,7 @@ impl<'p> Builder<'p> {
             let Some(life) = self.buffers[i].life else { continue };
             let bytes = self.buffers[i].bytes.next_multiple_of(ALIGN);
             let meets = |other: &(usize, usize)| other.0 <= life.1 && life.0 <= other.1;
-            let mut busy: Vec<(usize, usize)> =
-                placed.iter().filter(|p| meets(&p.2)).map(|p| (p.0, p.1)).collect();
+            let mut busy: Vec<(usize, usize)> = placed.iter().filter(|p| meets(&p.2)).map(|p| (p.0, p.1)).collect();
             busy.sort_unstable();
             let free = |at: usize, &(start, end): &(usize, usize)| if start < at + bytes { at.max(end) } else { at };
             let offset = busy.iter().fold(0, free);
@@ -257,9 +256,23 @@ impl<'p> Builder<'p> {
         self.deliver()?;
         self.plan_scratch();
         self.buffers[self.const_buffer].bytes = self.constants.len();
-        let buffers = &self.buffers;
+        let (emitter, kernels) = self.emit()?;
+        let (commands, marks) = emitter.finish()?;
+        let size = |region| {
+            let used = |b: &&Buffer| b.region == region && (b.life.is_some() || region != Region::Scratch);
+            self.buffers.iter().filter(used).map(|b| (b.offset + b.bytes) as u64).max().unwrap_or(0)
+        };
+        let offset_of = |id: &ValueId| self.places[id.0][0].map_or(0, |l| self.buffers[l.buffer].offset);
+        let inputs = self.program.inputs.iter().map(offset_of).collect();
+        let outputs = self.outputs.iter().map(|b| self.buffers[*b].offset).collect();
+        let regions = Region::ALL.map(size);
+        Ok(Lowered { commands, marks, regions, constants: self.constants, inputs, outputs, kernels })
+    }
+
+    /// The instructions, and per node the kernels of its steps.
+    fn emit(&self) -> Result<(Emitter, Vec<String>)> {
         let place = |loc: Loc| {
-            let buffer = &buffers[loc.buffer];
+            let buffer = &self.buffers[loc.buffer];
             Place { region: buffer.region, offset: (buffer.offset + loc.offset) as u64 }
         };
         let at: At<'_> = &place;
@@ -273,15 +286,7 @@ impl<'p> Builder<'p> {
                 *text = format!("{text}{and}{}", step.tiles.kernel());
             }
         }
-        let (commands, marks) = emitter.finish()?;
-        let size = |region| {
-            let all = self.buffers.iter().filter(|b| b.region == region);
-            all.map(|b| (b.offset + b.bytes) as u64).max().unwrap_or(0)
-        };
-        let offset_of = |id: &ValueId| self.places[id.0][0].map_or(0, |l| self.buffers[l.buffer].offset);
-        let inputs = self.program.inputs.iter().map(offset_of).collect();
-        let outputs = self.outputs.iter().map(|b| self.buffers[*b].offset).collect();
-        Ok(Lowered { commands, marks, regions: Region::ALL.map(size), constants: self.constants, inputs, outputs, kernels })
+        Ok((emitter, kernels))
     }
 
     /// Checks that the scratchpads can rearrange values at all.

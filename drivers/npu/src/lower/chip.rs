@@ -2,8 +2,8 @@
 
 use ottava_hal::{DataType, RequantMode};
 use ottava_npu::NpuConfig;
-use ottava_npu::analytic::ArrayShape;
-use ottava_npu::config::{Depthwise, NpuType};
+use ottava_npu::analytic::{ArrayShape, Depthwise, Gemm};
+use ottava_npu::config::{Depthwise as Policy, NpuType};
 
 /// The sizes and abilities of one chip.
 #[derive(Debug, Clone)]
@@ -20,8 +20,10 @@ pub(crate) struct Chip {
     pub bandwidth: f64,
     /// Cycles before the first byte.
     pub latency: f64,
-    /// Depthwise convolutions run on the vector unit.
-    pub depthwise_on_vector: bool,
+    depthwise: Policy,
+    lanes: u64,
+    /// Cycles of a multiplication on the vector unit.
+    mac_cycles: u64,
     types: Vec<NpuType>,
     modes: Vec<RequantMode>,
 }
@@ -36,7 +38,9 @@ impl Chip {
             array: ArrayShape::from(&config.array),
             bandwidth: config.dram.bytes_per_cycle(),
             latency: config.dram.latency() as f64,
-            depthwise_on_vector: config.array.depthwise == Depthwise::Vector,
+            depthwise: config.array.depthwise,
+            lanes: config.vector.lanes.into(),
+            mac_cycles: config.vector_cycles("mac"),
             types: config.dtypes.clone(),
             modes: config.requant.iter().map(|r| r.mode()).collect(),
         }
@@ -53,6 +57,21 @@ impl Chip {
         let mut types = self.bytes();
         types.extend(self.types.contains(&NpuType::S4).then_some(DataType::S4));
         types
+    }
+
+    /// Whether a depthwise convolution runs on the vector unit: by the policy, or where it is faster there.
+    pub(crate) fn depthwise_on_vector(&self, pixels: usize, taps: usize, channels: usize) -> bool {
+        let layer = Depthwise { gemm: Gemm::new(pixels as u64, 1, taps as u64), channels: channels as u64 };
+        // A layer whose cycles do not fit 64 bits is on neither unit's side.
+        let cycles = |policy| layer.cost(&self.array, policy, self.lanes).map_or(u64::MAX, |c| c.cycles);
+        match self.depthwise {
+            Policy::Vector => true,
+            Policy::PerChannel | Policy::Packed => false,
+            Policy::Best => {
+                let vector = cycles(Policy::Vector).saturating_mul(self.mac_cycles);
+                vector < cycles(Policy::PerChannel).min(cycles(Policy::Packed))
+            }
+        }
     }
 
     /// The rounding modes of the requantizer.

@@ -2,10 +2,10 @@
 
 use super::image::{Geometry, Size, Tile};
 use super::table::ENTRY;
-use super::{At, Chip, Epilogue, Loc, Params, Tiles, no_memory};
+use super::{At, Chip, Constants, Loc, Params, Tiles, no_memory};
 use crate::emit::{Group, Op, Pipeline, Rows};
 use ottava_hal::Result;
-use ottava_npu::isa::{Dtype, Local, Opcode, Reg};
+use ottava_npu::isa::{Local, Opcode, Reg};
 
 /// Slots of requantization tables: the stores read them.
 const TABLE_SLOTS: usize = 4;
@@ -15,23 +15,11 @@ pub(crate) struct Depthwise {
     pub geometry: Geometry,
     pub x: Loc,
     pub x_params: Params,
-    /// `[kh * kw][output channels]`.
-    pub weights: Loc,
-    pub w_dtype: Dtype,
-    pub w_zp: i32,
-    pub table: Loc,
+    /// The weights are `[kh * kw][output channels]`.
+    pub constants: Constants,
     pub to: Loc,
-    pub epilogue: Epilogue,
     on_vector: bool,
     size: Size,
-}
-
-/// The constants of a depthwise convolution.
-pub(crate) struct Constants {
-    pub weights: Loc,
-    pub w_dtype: Dtype,
-    pub w_zp: i32,
-    pub table: Loc,
 }
 
 impl Depthwise {
@@ -41,23 +29,24 @@ impl Depthwise {
         geometry: Geometry,
         (x, x_params): (Loc, Params),
         constants: Constants,
-        (to, epilogue): (Loc, Epilogue),
+        to: Loc,
     ) -> Result<Self> {
+        let least = 2 * geometry.input_bytes(Size { rows: 1, columns: 1, channels: 1 });
+        let size = Self::size(chip, &geometry);
+        let size = size.ok_or_else(|| no_memory("the activations' scratchpad", least, chip.a))?;
+        let (taps, channels) = (geometry.h.kernel * geometry.w.kernel, size.channels * geometry.multiplier);
+        let on_vector = chip.depthwise_on_vector(size.rows * size.columns, taps, channels);
+        Ok(Self { geometry, x, x_params, constants, to, on_vector, size })
+    }
+
+    /// The tile that fits; without one, the convolution may still be a product of groups.
+    pub(crate) fn size(chip: &Chip, geometry: &Geometry) -> Option<Size> {
         let taps = geometry.h.kernel * geometry.w.kernel;
-        let weights = |s: Size| (2 * taps + TABLE_SLOTS * ENTRY) * s.channels * geometry.multiplier;
-        let fits = |s: Size| {
-            2 * geometry.input_bytes(s) <= chip.a
-                && 2 * geometry.output_elements(s) <= chip.acc
-                && weights(s) <= chip.w
-        };
-        let least = Size { rows: 1, columns: 1, channels: 1 };
-        let size = geometry.choose(fits).ok_or_else(|| match weights(least) > chip.w {
-            true => no_memory("the weights' scratchpad", weights(least), chip.w),
-            false => no_memory("the activations' scratchpad", 2 * geometry.input_bytes(least), chip.a),
-        })?;
-        let Constants { weights, w_dtype, w_zp, table } = constants;
-        let on_vector = chip.depthwise_on_vector;
-        Ok(Self { geometry, x, x_params, weights, w_dtype, w_zp, table, to, epilogue, on_vector, size })
+        geometry.choose(|s| {
+            let weights = (2 * taps + TABLE_SLOTS * ENTRY) * s.channels * geometry.multiplier;
+            let (image, sums) = (2 * geometry.input_bytes(s), 2 * geometry.output_elements(s));
+            image <= chip.a && sums <= chip.acc && weights <= chip.w
+        })
     }
 
     fn taps(&self) -> usize {
@@ -73,23 +62,30 @@ impl Depthwise {
         let acc = Local::acc((group % 2 * g.output_elements(self.size)) as u32);
         let mut out = Group { loads: g.loads(self.x, tile, image, at), ..Group::default() };
         if tile.first {
-            out.loads.extend(self.constants(tile, weights, table, at));
+            out.loads.extend(self.load_constants(tile, weights, table, at));
         }
         let work = self.work(tile, [image, weights, acc]);
-        if self.on_vector { out.vector.push(work) } else { out.array.push(work) }
+        if self.on_vector {
+            out.vector.push(work)
+        } else {
+            out.array.push(work)
+        }
         out.stores = g.stores(self.to, tile, false, |inside, place, rows| {
             let from = Local { offset: acc.offset + inside as u32, ..acc };
-            self.epilogue.registers(Op::store_requantized(from, at(place), rows), table, true)
+            self.constants.epilogue.registers(Op::store_requantized(from, at(place), rows), table, true)
         });
         out
     }
 
-    fn constants(&self, tile: &Tile, weights: Local, table: Local, at: At<'_>) -> [Op; 2] {
+    fn load_constants(&self, tile: &Tile, weights: Local, table: Local, at: At<'_>) -> [Op; 2] {
         let (m, c) = (self.geometry.multiplier, &tile.channels);
         let (first, n) = (c.start * m, c.len() * m);
         let rows = Rows { rows: self.taps(), bytes: n, pitch: self.geometry.channels * m };
-        let entries = at(self.table.plus(first * ENTRY));
-        [Op::load(at(self.weights.plus(first)), weights, rows), Op::load(entries, table, Rows::dense(n * ENTRY))]
+        let entries = at(self.constants.table.plus(first * ENTRY));
+        [
+            Op::load(at(self.constants.weights.plus(first)), weights, rows),
+            Op::load(entries, table, Rows::dense(n * ENTRY)),
+        ]
     }
 
     fn work(&self, tile: &Tile, [image, weights, acc]: [Local; 3]) -> Op {
@@ -101,8 +97,8 @@ impl Depthwise {
             .set(Reg::N, tile.channels.len() * g.multiplier)
             .dtype(Reg::DtypeA, self.x_params.dtype)
             .int(Reg::Za, self.x_params.zp)
-            .dtype(Reg::DtypeW, self.w_dtype)
-            .int(Reg::Zw, self.w_zp)
+            .dtype(Reg::DtypeW, self.constants.dtype)
+            .int(Reg::Zw, self.constants.zp)
     }
 }
 

@@ -39,7 +39,7 @@ pub(crate) struct Tile {
 }
 
 /// Bytes of input above which an image is cut in rows even where it fits, so that transfers and work overlap.
-const OVERLAP_BYTES: usize = 8192;
+const OVERLAP_BYTES: usize = 2048;
 
 impl Geometry {
     /// Bytes of input of a tile.
@@ -99,13 +99,7 @@ impl Geometry {
 
     /// Stores the outputs of a tile. `store` makes the operation from chip address, place and rows; with `join` rows
     /// that follow one another may become one.
-    pub(crate) fn stores(
-        &self,
-        to: Loc,
-        tile: &Tile,
-        join: bool,
-        store: impl Fn(usize, Loc, Rows) -> Op,
-    ) -> Vec<Op> {
+    pub(crate) fn stores(&self, to: Loc, tile: &Tile, join: bool, store: impl Fn(usize, Loc, Rows) -> Op) -> Vec<Op> {
         let (y, x) = (&tile.h.outputs, &tile.w.outputs);
         let (all, channels) = (self.channels * self.multiplier, tile.channels.len() * self.multiplier);
         let rect = Rect { image: self.w.output, all, rows: y.len(), columns: x.len(), channels };
@@ -135,7 +129,8 @@ impl Rect {
         if columns == image {
             return vec![(0, 0, Rows { rows: rows * columns, bytes: channels, pitch: all })];
         }
-        let one = |r: usize| (r * image * all, r * columns * channels, Rows { rows: columns, bytes: channels, pitch: all });
+        let one =
+            |r: usize| (r * image * all, r * columns * channels, Rows { rows: columns, bytes: channels, pitch: all });
         (0..rows).map(one).collect()
     }
 }

@@ -1,6 +1,6 @@
 //! Quantization parameters of bytes, and shared errors.
 
-use ottava_hal::refmath::{Affine, Target};
+use ottava_hal::refmath::Target;
 use ottava_hal::{DataType, Error, QuantParams, Reason, Result, TensorType};
 use ottava_npu::isa::Dtype;
 
@@ -18,12 +18,7 @@ pub(crate) struct Params {
 }
 
 impl Params {
-    /// As the source of a conversion.
-    pub(crate) fn affine(&self) -> Affine {
-        Affine { scale: self.scale, zp: self.zp }
-    }
-
-    /// As its destination.
+    /// As the destination of a conversion.
     pub(crate) fn target(&self) -> Target {
         Target { scale: self.scale, zp: self.zp, lo: self.lo, hi: self.hi }
     }

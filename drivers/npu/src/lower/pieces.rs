@@ -42,7 +42,11 @@ impl Piece {
     /// Rows that follow one another on both sides are one.
     fn joined(self) -> Self {
         let dense = self.from_pitch == self.bytes && self.to_pitch == self.bytes;
-        if dense { Self { convert: self.convert, ..Self::copy(self.from, self.to, self.rows * self.bytes) } } else { self }
+        if dense {
+            Self { convert: self.convert, ..Self::copy(self.from, self.to, self.rows * self.bytes) }
+        } else {
+            self
+        }
     }
 }
 

@@ -62,14 +62,15 @@ impl Pool {
         let (g, out) = (&self.geometry, &self.epilogue.out);
         let op = Op::new(Opcode::Pool, image.bits(), bytes.bits(), 0);
         let op = g.h.part_registers(op, [Reg::Ih, Reg::Kh, Reg::Sh, Reg::Dh, Reg::Oh], Reg::Pt, &tile.h);
-        let op = g.w.part_registers(op, [Reg::Iw, Reg::Kw, Reg::Sw, Reg::Dw, Reg::Ow], Reg::Pl, &tile.w)
-            .set(Reg::Ic, tile.channels.len())
-            .dtype(Reg::DtypeA, self.x_params.dtype)
-            .dtype(Reg::DtypeO, out.dtype)
-            .int(Reg::ClampLo, out.lo)
-            .int(Reg::ClampHi, out.hi)
-            .int(Reg::Pb, g.h.part_after(&tile.h))
-            .int(Reg::Pr, g.w.part_after(&tile.w));
+        let op =
+            g.w.part_registers(op, [Reg::Iw, Reg::Kw, Reg::Sw, Reg::Dw, Reg::Ow], Reg::Pl, &tile.w)
+                .set(Reg::Ic, tile.channels.len())
+                .dtype(Reg::DtypeA, self.x_params.dtype)
+                .dtype(Reg::DtypeO, out.dtype)
+                .int(Reg::ClampLo, out.lo)
+                .int(Reg::ClampHi, out.hi)
+                .int(Reg::Pb, g.h.part_after(&tile.h))
+                .int(Reg::Pr, g.w.part_after(&tile.w));
         let op = match self.kind {
             Kind::Max => return op,
             Kind::Average => op.flag(flags::AVG),

@@ -7,14 +7,19 @@
 use super::slices::{Slice, slices};
 use super::table::ENTRY;
 use super::window::Axis;
-use super::{At, Chip, Epilogue, Loc, Params, Tiles, fits_u32, no_memory};
+use super::{At, Chip, Constants, Loc, Params, Tiles, fits_u32, no_memory};
 use crate::emit::{Group, Op, Pipeline, Rows};
 use ottava_hal::Result;
 use ottava_npu::analytic::{Gemm, compute_cycles};
-use ottava_npu::isa::{Dtype, Local, Opcode, Reg};
+use ottava_npu::isa::{Local, Opcode, Reg};
 
-/// Slots of requantization tables: the stores read them.
+/// Slots of requantization tables: the stores (or VEC) read them.
 const TABLE_SLOTS: usize = 4;
+/// Slots of residuals, which VEC reads.
+const RESIDUAL_SLOTS: usize = 4;
+
+/// Tiles are not made flatter than this where they need not be.
+const LEAST_HEIGHT: usize = 16;
 
 /// Where the rows of the left operand come from.
 #[derive(Debug, Clone)]
@@ -30,12 +35,10 @@ pub(crate) struct Product {
     pub source: Source,
     pub x: Loc,
     pub x_params: Params,
-    pub weights: Loc,
-    pub w_dtype: Dtype,
-    pub w_zp: i32,
-    pub table: Loc,
+    pub constants: Constants,
     pub to: Loc,
-    pub epilogue: Epilogue,
+    /// Added to the result in f32.
+    pub residual: Option<(Loc, Params)>,
     /// Groups of channels.
     pub groups: usize,
     /// Rows, columns and length of the sums of one group.
@@ -80,9 +83,7 @@ impl Product {
         let mut best: Option<(f64, Plan)> = None;
         for nt in halves(self.n) {
             for most in halves(self.k) {
-                let Some(plan) = self.candidate(chip, nt, slices(kh, kw, c, most)) else { continue };
-                for keep_rows in [false, true] {
-                    let plan = Plan { keep_rows: keep_rows && plan.slices.len() == 1, ..plan.clone() };
+                for plan in self.candidates(chip, nt, slices(kh, kw, c, most)) {
                     let cost = self.cost(chip, &plan)?;
                     if best.as_ref().is_none_or(|(least, _)| cost < *least) {
                         best = Some((cost, plan));
@@ -97,34 +98,41 @@ impl Product {
         Ok(self)
     }
 
-    /// The tallest tile for a width and a cut of the sums, if one row fits.
-    fn candidate(&self, chip: &Chip, nt: usize, slices: Vec<Slice>) -> Option<Plan> {
-        let kt = slices.iter().map(Slice::len).max()?;
+    /// Tiles of a width and a cut of the sums, from the tallest that fits down; none if not even one row fits.
+    fn candidates(&self, chip: &Chip, nt: usize, slices: Vec<Slice>) -> Vec<Plan> {
+        let kt = slices.iter().map(Slice::len).max().unwrap_or(1);
         let weights = 2 * kt * nt + TABLE_SLOTS * ENTRY * nt;
-        let most = (chip.a / (2 * kt)).min(chip.acc / (2 * nt)).min(self.m);
+        let behind = if self.residual.is_some() { (RESIDUAL_SLOTS + 2) * nt } else { 0 };
+        let most = (chip.a / (2 * kt + behind)).min(chip.acc / (2 * nt)).min(self.m);
         if weights > chip.w || most == 0 {
-            return None;
+            return Vec::new();
         }
-        // A few tiles let transfers and arithmetic overlap; more of them only cost latency.
-        let even = self.m.div_ceil(self.m.div_ceil(most));
-        let overlap = self.m.div_ceil(4).max(64);
-        Some(Plan { mt: even.min(overlap), nt, kt, slices, keep_rows: false })
+        let cut = slices.len() > 1;
+        let heights = halves(most).filter(|&mt| mt == most || mt >= LEAST_HEIGHT);
+        // Tiles of equal height, as many as the height asks for.
+        let even = heights.map(|mt| self.m.div_ceil(self.m.div_ceil(mt)));
+        even.flat_map(|mt| [false, true].map(|keep| (mt, keep && !cut)))
+            .map(|(mt, keep_rows)| Plan { mt, nt, kt, slices: slices.clone(), keep_rows })
+            .collect()
     }
 
-    /// Cycles that a plan takes, roughly: the slower of arithmetic and transfers, and what it costs to fill and drain.
+    /// Cycles that a plan takes, roughly: groups follow one another as fast as the array, the bus, or the two slots
+    /// between them allow, behind the time to fill and drain.
     fn cost(&self, chip: &Chip, plan: &Plan) -> Result<f64> {
         let (tiles_m, tiles_n) = (self.m.div_ceil(plan.mt) as f64, self.n.div_ceil(plan.nt) as f64);
-        let (m, n, k) = (self.m as f64, self.n as f64, self.k as f64);
+        let (m, n, k, slices) = (self.m as f64, self.n as f64, self.k as f64, plan.slices.len() as f64);
         let gemm = Gemm::new(plan.mt as u64, plan.nt as u64, plan.kt as u64);
         let overflow = |e: ottava_npu::analytic::Error| ottava_hal::Error::invalid(e.to_string());
-        let one = compute_cycles(&chip.array, &gemm).map_err(overflow)? as f64;
-        let groups_of_tiles = tiles_m * tiles_n * plan.slices.len() as f64;
+        let array = compute_cycles(&chip.array, &gemm).map_err(overflow)? as f64;
+        let groups = tiles_m * tiles_n * slices;
         let cut = plan.slices.len() > 1;
-        let a = if cut || !plan.keep_rows { m * k * tiles_n } else { m * k };
-        let w = if cut || plan.keep_rows { k * n * tiles_m } else { k * n };
-        let transfers = (a + w + m * n) / chip.bandwidth + groups_of_tiles * 2.0;
-        let fill = (plan.mt * plan.kt + plan.kt * plan.nt + plan.mt * plan.nt) as f64 / chip.bandwidth;
-        Ok((one * groups_of_tiles).max(transfers) + fill + chip.latency)
+        let rows = if cut || !plan.keep_rows { m * k * tiles_n } else { m * k };
+        let weights = if cut || plan.keep_rows { k * n * tiles_m } else { k * n };
+        let load = (rows + weights) / chip.bandwidth / groups;
+        let store = m * n / chip.bandwidth / groups;
+        let slots = (chip.latency + load + array) / 2.0;
+        let fill = 2.0 * chip.latency + load + array + store * slices;
+        Ok(array.max(load + store).max(slots) * groups + fill)
     }
 
     fn tile_group(&self, tile: &Tile<'_>, slots: &Slots, at: At<'_>, last: bool) -> Group {
@@ -136,15 +144,15 @@ impl Product {
         let (rows, columns, slice) = (tile.rows.len(), tile.columns.len(), tile.slice);
         let mut group = Group::default();
         if tile.load_table {
-            let from = self.table.plus((tile.group * self.n + tile.columns.start) * ENTRY);
+            let from = self.constants.table.plus((tile.group * self.n + tile.columns.start) * ENTRY);
             group.loads.push(Op::load(at(from), table, Rows::dense(columns * ENTRY)));
         }
         if tile.load_weights {
-            let from = self.weights.plus((tile.group * self.k + slice.start) * self.n + tile.columns.start);
+            let from = self.constants.weights.plus((tile.group * self.k + slice.start) * self.n + tile.columns.start);
             let shape = Rows { rows: slice.len(), bytes: columns, pitch: self.n };
             group.loads.push(Op::load(at(from), w, shape));
             let preload = Op::new(Opcode::Preload, w.bits(), 0, 0).set(Reg::K, slice.len()).set(Reg::N, columns);
-            group.array.push(preload.dtype(Reg::DtypeW, self.w_dtype).int(Reg::Zw, self.w_zp));
+            group.array.push(preload.dtype(Reg::DtypeW, self.constants.dtype).int(Reg::Zw, self.constants.zp));
         }
         if tile.load_rows {
             group.loads.push(self.load_rows(tile, a, at));
@@ -156,12 +164,33 @@ impl Product {
             .int(Reg::Za, self.x_params.zp);
         group.array.push(gemm.accumulate(slice.start > 0));
         if last {
-            let wide = self.n * self.groups;
-            let to = self.to.plus(tile.rows.start * wide + tile.group * self.n + tile.columns.start);
-            let store = Op::store_requantized(acc, at(to), Rows { rows, bytes: columns, pitch: wide });
-            group.stores.push(self.epilogue.registers(store, table, true));
+            self.finish(&mut group, tile, [acc, table], slots.output, at);
         }
         group
+    }
+
+    /// The way of an output tile to memory: through the requantizer, or with the residual through the vector unit.
+    fn finish(&self, group: &mut Group, tile: &Tile<'_>, [acc, table]: [Local; 2], output: usize, at: At<'_>) {
+        let (wide, (rows, columns)) = (self.n * self.groups, (tile.rows.len(), tile.columns.len()));
+        let place = tile.rows.start * wide + tile.group * self.n + tile.columns.start;
+        let (to, shape) = (at(self.to.plus(place)), Rows { rows, bytes: columns, pitch: wide });
+        let Some((other, params)) = &self.residual else {
+            let store = Op::store_requantized(acc, to, shape);
+            group.stores.push(self.constants.epilogue.registers(store, table, true));
+            return;
+        };
+        let Plan { mt, nt, kt, .. } = self.tiles;
+        let slot = |i: usize| Local::a((2 * mt * kt + i * mt * nt) as u32);
+        let (bytes, sum) = (slot(output % RESIDUAL_SLOTS), slot(RESIDUAL_SLOTS + output % 2));
+        group.loads.push(Op::load(at(other.plus(place)), bytes, shape));
+        let add = Op::new(Opcode::Residual, acc.bits(), bytes.bits(), sum.bits())
+            .size(rows, columns)
+            .dtype(Reg::DtypeW, params.dtype)
+            .float(Reg::Sb, params.scale)
+            .int(Reg::Zb, params.zp)
+            .float(Reg::So, self.constants.epilogue.out.scale);
+        group.vector.push(self.constants.epilogue.registers(add, table, true));
+        group.stores.push(Op::store(sum, to, shape));
     }
 
     fn load_rows(&self, tile: &Tile<'_>, to: Local, at: At<'_>) -> Op {
@@ -174,8 +203,7 @@ impl Product {
             Source::Image { h, w, channels } => {
                 let group_channels = self.k / (h.kernel * w.kernel);
                 let from = at(self.x.plus(tile.group * group_channels + slice.c.start));
-                let bytes = (rows * slice.len()) as u64;
-                let op = Op::from_dram(Opcode::LdIm2col, from, to.bits(), tile.rows.start as u32, bytes);
+                let op = Op::from_dram(Opcode::LdIm2col, from, to.bits(), tile.rows.start as u32);
                 let op = h.registers(op, [Reg::Ih, Reg::Kh, Reg::Sh, Reg::Dh, Reg::Oh], Reg::Pt, &slice.kh);
                 w.registers(op, [Reg::Iw, Reg::Kw, Reg::Sw, Reg::Dw, Reg::Ow], Reg::Pl, &slice.kw)
                     .set(Reg::Ic, slice.c.len())
@@ -231,7 +259,8 @@ impl Tiles for Product {
     fn kernel(&self) -> String {
         let what = if matches!(self.source, Source::Image { .. }) { "im2col gemm" } else { "gemm" };
         let Plan { mt, nt, kt, .. } = self.tiles;
-        format!("{what} {mt}x{nt}x{kt}")
+        let behind = if self.residual.is_some() { " + residual" } else { "" };
+        format!("{what} {mt}x{nt}x{kt}{behind}")
     }
 
     fn emit(&self, pipe: &mut Pipeline<'_>, at: At<'_>) -> Result<()> {

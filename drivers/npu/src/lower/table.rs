@@ -2,10 +2,12 @@
 
 use super::{Builder, Chip, Loc, Params};
 use crate::emit::Op;
+use ottava_hal::program::Activation;
+use ottava_hal::refmath::epilogue::float_multiplier;
 use ottava_hal::refmath::requant::{Multiplier, Q31, check_fp32_multiplier, fp32_multiplier_alpha};
 use ottava_hal::refmath::{AccBounds, RefmathError, Requant, RequantMode};
 use ottava_hal::{Error, Node, Reason, Result};
-use ottava_npu::isa::{Local, RQ_ENTRY_BYTES, Reg, flags};
+use ottava_npu::isa::{Dtype, Local, RQ_ENTRY_BYTES, Reg, flags};
 
 /// Bytes of one channel's entry.
 pub(crate) const ENTRY: usize = RQ_ENTRY_BYTES as usize;
@@ -14,19 +16,26 @@ pub(crate) const ENTRY: usize = RQ_ENTRY_BYTES as usize;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Epilogue {
     pub mode: RequantMode,
+    /// Holds the clamp, and the float activation behind a residual.
     pub out: Params,
+    /// The sum is taken in f32, for a residual.
+    pub real: bool,
 }
 
 impl Epilogue {
     /// The epilogue of a node: its mode, its output, its clamp.
     pub(crate) fn of(chip: &Chip, node: &Node, out: Params) -> Result<Self> {
+        let real = node.fused.residual;
+        let active = activated(node, &out)?;
         let (lo, hi) = clamp_of(node, &out)?;
-        let mode = node.requant.unwrap_or(RequantMode::Fp32Rne);
+        // Behind a residual every mode means the same f32 sum.
+        let mode = node.requant.filter(|_| !real).unwrap_or(RequantMode::Fp32Rne);
         if !chip.modes().contains(&mode) {
             let what = format!("requantization mode {}, which the chip does not have", mode.name());
             return Err(Error::unsupported(Reason::RequantMode, what));
         }
-        Ok(Self { mode, out: Params { lo, hi, ..out } })
+        let (lo, hi) = (active.lo.clamp(lo, hi), active.hi.clamp(lo, hi));
+        Ok(Self { mode, out: Params { lo, hi, ..out }, real })
     }
 
     /// Adds the registers of a read through the requantizer.
@@ -43,6 +52,9 @@ impl Epilogue {
 
     /// The multiplier of `xs * ws * alpha / ys` in this mode.
     pub(crate) fn multiplier(&self, xs: f32, ws: f32, alpha: f32) -> Result<Multiplier> {
+        if self.real {
+            return self.float(float_multiplier(xs, ws, alpha));
+        }
         let ys = self.out.scale;
         if self.mode == RequantMode::Fp32Rne {
             return self.float(fp32_multiplier_alpha(xs, ws, alpha, ys));
@@ -72,6 +84,37 @@ impl Epilogue {
         let overflow = |e: RefmathError| Error::unsupported(Reason::AccOverflow, e.to_string());
         requant.check_acc(bounds.min, bounds.max).map_err(overflow)
     }
+}
+
+/// The output with the float activation folded into its range: quantization is monotone.
+fn activated(node: &Node, out: &Params) -> Result<Params> {
+    let (lo, hi) = match node.fused.act {
+        None => return Ok(*out),
+        Some(_) if !node.fused.residual => {
+            let what = "a float activation behind a quantized result without a residual";
+            return Err(Error::unsupported(Reason::FusionRequired, what));
+        }
+        Some(Activation::Relu) => (0.0, f32::INFINITY),
+        Some(Activation::Clip { lo, hi }) if lo <= hi => (lo, hi),
+        Some(Activation::Clip { lo, hi }) => {
+            return Err(Error::unsupported(Reason::AttrValue, format!("bounds {lo} to {hi}, supported: in order")));
+        }
+    };
+    let quantize = |bound| out.target().quantize(bound);
+    Ok(Params { lo: quantize(lo), hi: quantize(hi), ..*out })
+}
+
+/// Packed constants of a product.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Constants {
+    /// `[group][sums][channels of the group]`.
+    pub weights: Loc,
+    pub dtype: Dtype,
+    /// The one zero point of the weights.
+    pub zp: i32,
+    /// An entry per output channel.
+    pub table: Loc,
+    pub epilogue: Epilogue,
 }
 
 /// The node's bounds on a result's integers.

@@ -8,6 +8,9 @@ use ottava_npu::isa::{Dtype, Local, Opcode, Reg};
 /// Two slots of one byte on either side.
 pub(crate) const LEAST_BYTES: usize = 4;
 
+/// A tile is not made smaller than this to get more of them.
+const OVERLAP_BYTES: usize = 2048;
+
 /// A batch of transpositions.
 pub(crate) struct Transpose {
     from: Loc,
@@ -25,7 +28,8 @@ impl Transpose {
     /// Chooses tiles: squares where neither side is short. A chip has [`LEAST_BYTES`] at least.
     pub(crate) fn new(chip: &Chip, from: Loc, to: Loc, (batch, m, n): (usize, usize, usize)) -> Result<Self> {
         fits_u32(&[batch, m, n, m * n])?;
-        let bytes = (chip.a / LEAST_BYTES).max(1);
+        // About four tiles where the matrix is large, so that loads, turns and stores overlap.
+        let bytes = (chip.a / LEAST_BYTES).min((m * n).div_ceil(4).max(OVERLAP_BYTES)).max(1);
         let side = bytes.isqrt().max(1);
         let (mt, nt) = if m <= side {
             (m, (bytes / m.max(1)).min(n))
@@ -53,7 +57,9 @@ impl Tiles for Transpose {
                     let (input, output) = (Local::a((parity * slot) as u32), Local::a(((2 + parity) * slot) as u32));
                     let from = at(self.from.plus((image * m + y) * n + x));
                     let to = at(self.to.plus((image * n + x) * m + y));
-                    let turn = Op::new(Opcode::Xpose, input.bits(), output.bits(), 0).size(rows, columns).dtype(Reg::DtypeA, self.dtype);
+                    let turn = Op::new(Opcode::Xpose, input.bits(), output.bits(), 0)
+                        .size(rows, columns)
+                        .dtype(Reg::DtypeA, self.dtype);
                     pipe.group(Group {
                         loads: vec![Op::load(from, input, Rows { rows, bytes: columns, pitch: n })],
                         vector: vec![turn],

@@ -26,8 +26,7 @@ pub(crate) struct Part {
 
 impl Axis {
     /// An axis of extent 1 on which nothing happens.
-    pub(crate) const UNIT: Self =
-        Self { input: 1, output: 1, kernel: 1, stride: 1, dilation: 1, before: 0, after: 0 };
+    pub(crate) const UNIT: Self = Self { input: 1, output: 1, kernel: 1, stride: 1, dilation: 1, before: 0, after: 0 };
 
     /// Whether windows are the elements themselves.
     pub(crate) fn is_identity(&self) -> bool {
@@ -97,22 +96,22 @@ impl Axis {
     }
 }
 
-/// The two axes of a window over spatial extents (one or two of them), with the output extents that the node declares.
+/// The two axes of a window over spatial extents (one or two of them); the output extents that the node declares must
+/// be those that follow from its attributes.
 pub(crate) fn window(attrs: &Attrs, kernel: Option<&[usize]>, input: &[usize], output: &[usize]) -> Result<[Axis; 2]> {
     let rank = input.len();
     if !(1..=2).contains(&rank) || output.len() != rank {
         return Err(Error::unsupported(Reason::Rank, format!("windows over {rank} axes, supported: 1 and 2")));
     }
-    let given = list(attrs, "kernel_shape", rank)?;
-    let kernel = match (given, kernel) {
-        (Some(k), _) => k,
-        (None, Some(k)) if k.len() == rank => k.to_vec(),
-        _ => return Err(Error::invalid("a window needs its kernel_shape")),
+    let kernel = match (list(attrs, "kernel_shape", rank)?, kernel) {
+        (Some(given), None) => given,
+        (given, Some(own)) if given.as_deref().is_none_or(|g| g == own) => own.to_vec(),
+        _ => return Err(Error::invalid("the kernel_shape is missing or not that of the weights")),
     };
     let strides = list(attrs, "strides", rank)?.unwrap_or_else(|| vec![1; rank]);
     let dilations = list(attrs, "dilations", rank)?.unwrap_or_else(|| vec![1; rank]);
     let pads = list(attrs, "pads", 2 * rank)?.unwrap_or_else(|| vec![0; 2 * rank]);
-    let auto = attrs.str("auto_pad", "NOTSET")?;
+    let (auto, ceil) = (attrs.str("auto_pad", "NOTSET")?, attrs.int("ceil_mode", 0)? != 0);
     let mut axes = [Axis::UNIT; 2];
     for i in 0..rank {
         let mut axis = Axis {
@@ -124,34 +123,52 @@ pub(crate) fn window(attrs: &Attrs, kernel: Option<&[usize]>, input: &[usize], o
             before: pads[i],
             after: pads[i + rank],
         };
+        axis.check_sizes()?;
         (axis.before, axis.after) = padding(&axis, auto)?;
-        check(&axis)?;
+        axis.check_sizes()?;
+        axis.check_output(auto.starts_with("SAME"), ceil)?;
         axes[2 - rank + i] = axis;
     }
     Ok(axes)
 }
 
 fn padding(axis: &Axis, auto: &str) -> Result<(usize, usize)> {
-    let same = || {
-        let needed = (axis.output.max(1) - 1) * axis.stride + (axis.kernel.max(1) - 1) * axis.dilation + 1;
-        needed.saturating_sub(axis.input)
-    };
+    let same = (axis.output - 1) * axis.stride + (axis.kernel - 1) * axis.dilation + 1;
+    let same = same.saturating_sub(axis.input);
     match auto {
         "NOTSET" | "" => Ok((axis.before, axis.after)),
         "VALID" => Ok((0, 0)),
-        "SAME_UPPER" => Ok((same() / 2, same() - same() / 2)),
-        "SAME_LOWER" => Ok((same() - same() / 2, same() / 2)),
+        "SAME_UPPER" => Ok((same / 2, same - same / 2)),
+        "SAME_LOWER" => Ok((same - same / 2, same / 2)),
         other => Err(Error::unsupported(Reason::AttrValue, format!("auto_pad `{other}`"))),
     }
 }
 
-/// Extents that registers hold, and windows that touch the input at all.
-fn check(axis: &Axis) -> Result<()> {
-    let sizes = [axis.input, axis.output, axis.kernel, axis.stride, axis.dilation];
-    if sizes.contains(&0) || sizes.iter().chain([&axis.before, &axis.after]).any(|&n| n > 1 << 24) {
-        return Err(Error::unsupported(Reason::ShapeLimit, format!("a window {axis:?}, supported: 1 to 2^24")));
+impl Axis {
+    /// Whether registers hold the extents.
+    pub(crate) fn check_sizes(&self) -> Result<()> {
+        let sizes = [self.input, self.output, self.kernel, self.stride, self.dilation];
+        if sizes.contains(&0) || sizes.iter().chain([&self.before, &self.after]).any(|&n| n > 1 << 24) {
+            return Err(Error::unsupported(Reason::ShapeLimit, format!("a window {self:?}, supported: 1 to 2^24")));
+        }
+        Ok(())
     }
-    Ok(())
+
+    fn check_output(&self, same: bool, ceil: bool) -> Result<()> {
+        let wrong = || Error::unsupported(Reason::ShapeLimit, format!("a window {self:?} with another output extent"));
+        let room = (self.input + self.before + self.after).checked_sub((self.kernel - 1) * self.dilation + 1);
+        let room = room.ok_or_else(wrong)?;
+        let expected = match (same, ceil) {
+            (true, _) => self.input.div_ceil(self.stride),
+            (false, false) => room / self.stride + 1,
+            (false, true) => {
+                let n = room.div_ceil(self.stride) + 1;
+                // A window never begins in the padding behind.
+                if (n - 1) * self.stride >= self.input + self.before { n - 1 } else { n }
+            }
+        };
+        if self.output == expected { Ok(()) } else { Err(wrong()) }
+    }
 }
 
 /// An integer list of a known length without negative entries.

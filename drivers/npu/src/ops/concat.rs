@@ -15,10 +15,7 @@ pub(crate) fn inputs(chip: &Chip) -> Vec<Operand> {
 pub(crate) fn lower(builder: &mut Builder<'_>, node: &Node) -> Result<()> {
     let (y, ids) = (output(node)?, node.inputs.iter().flatten().copied().collect::<Vec<ValueId>>());
     let yd = builder.dims(y)?;
-    let axis = node.attrs.int("axis", 0)?;
-    let axis = if axis < 0 { axis + yd.len() as i64 } else { axis };
-    let axis = usize::try_from(axis).ok().filter(|&a| a < yd.len());
-    let axis = axis.ok_or_else(|| bad_shape(format!("an axis outside {yd:?}")))?;
+    let axis = axis(node, &yd)?;
     let mut last = yd.len() > 2;
     for &id in &ids {
         last &= builder.has(id, Form::Last)?;
@@ -36,7 +33,10 @@ pub(crate) fn lower(builder: &mut Builder<'_>, node: &Node) -> Result<()> {
     for id in ids {
         let dims = builder.dims(id)?;
         let dims = if last { moved(&dims) } else { dims };
-        let bytes = dims[axis.min(dims.len())..].iter().product();
+        if dims.len() != yd.len() || dims[..axis] != yd[..axis] {
+            return Err(bad_shape(format!("{dims:?} as a part of {yd:?}")));
+        }
+        let bytes = dims[axis..].iter().product();
         let (from, convert) = (builder.want(id, form)?, Convert::Rescale { from: params_of(builder, id)?, to });
         let to = Loc { offset: into.offset + at, ..into };
         let convert = (!plain).then_some(convert);
@@ -50,6 +50,13 @@ pub(crate) fn lower(builder: &mut Builder<'_>, node: &Node) -> Result<()> {
     let step = Pieces::new(builder.chip, pieces, None)?;
     builder.step(reads, into, step);
     Ok(())
+}
+
+fn axis(node: &Node, dims: &[usize]) -> Result<usize> {
+    let axis = node.attrs.int("axis", 0)?;
+    let axis = if axis < 0 { axis.saturating_add(dims.len() as i64) } else { axis };
+    let inside = usize::try_from(axis).ok().filter(|&a| a < dims.len());
+    inside.ok_or_else(|| bad_shape(format!("an axis outside {dims:?}")))
 }
 
 /// Extents with the channels last.

@@ -1,22 +1,12 @@
 //! Constants of products: weights in the array's order, biases and multipliers per channel, and the bounds that make
 //! 32-bit sums exact (numerics.md sections 3 to 5).
 
-use super::{input, output, params_of};
-use crate::lower::{Builder, Epilogue, Loc, Params, Table};
+use super::{bad_shape, input, output, params_of};
+use crate::lower::{Builder, Constants, Epilogue, Form, Loc, Params, Table};
 use ottava_hal::refmath::bias::{adopt_bias, bias_s32_real};
 use ottava_hal::refmath::bounds::{ActivationRange, channel_bounds, max_operand};
 use ottava_hal::{DataType, Error, Node, QuantParams, Reason, Result, Scheme, Tensor};
 use ottava_npu::isa::Dtype;
-
-/// Packed constants of a product.
-pub(crate) struct Packed {
-    /// `[group][sums][channels of the group]`.
-    pub weights: Loc,
-    pub w_dtype: Dtype,
-    pub w_zp: i32,
-    pub table: Loc,
-    pub epilogue: Epilogue,
-}
 
 /// How the weight tensor is read.
 pub(crate) struct Layout<'l> {
@@ -35,7 +25,7 @@ pub(crate) struct Layout<'l> {
 }
 
 /// Packs weights, bias (input 2) and multipliers of a node, or says why the array cannot be exact.
-pub(crate) fn pack(builder: &mut Builder<'_>, node: &Node, layout: &Layout<'_>) -> Result<Packed> {
+pub(crate) fn pack(builder: &mut Builder<'_>, node: &Node, layout: &Layout<'_>) -> Result<Constants> {
     let (x, w, y) = (params_of(builder, input(node, 0)?)?, input(node, 1)?, params_of(builder, output(node)?)?);
     let epilogue = Epilogue::of(builder.chip, node, y)?;
     let (ty, constant) = (builder.ty(w), |what: &str| Error::unsupported(Reason::ConstRequired, what.to_owned()));
@@ -56,7 +46,25 @@ pub(crate) fn pack(builder: &mut Builder<'_>, node: &Node, layout: &Layout<'_>) 
     }
     let weights = builder.pack(&bytes)?;
     let table = table.pack(builder)?;
-    Ok(Packed { weights, w_dtype, w_zp, table, epilogue })
+    Ok(Constants { weights, dtype: w_dtype, zp: w_zp, table, epilogue })
+}
+
+/// The value that a product adds behind itself, in the order of its result.
+pub(crate) fn residual(builder: &mut Builder<'_>, node: &Node, form: Form) -> Result<Option<(Loc, Params)>> {
+    if !node.fused.residual {
+        return Ok(None);
+    }
+    let (id, y) = (input(node, node.inputs.len().saturating_sub(1))?, output(node)?);
+    let (found, expected) = (builder.dims(id)?, builder.dims(y)?);
+    if found != expected {
+        return Err(bad_shape(format!("a residual {found:?} of a result {expected:?}")));
+    }
+    let params = params_of(builder, id)?;
+    if !builder.chip.bytes().contains(&builder.ty(id).dtype) {
+        let what = format!("a residual of {}, which the chip does not have", builder.ty(id).dtype);
+        return Err(Error::unsupported(Reason::Dtype, what));
+    }
+    Ok(Some((builder.want(id, form)?, params)))
 }
 
 fn check_axis(quant: &QuantParams, axis: usize) -> Result<()> {
@@ -125,14 +133,9 @@ fn table(
 }
 
 /// One bias per channel at the accumulator's scale.
-fn biases(
-    builder: &Builder<'_>,
-    node: &Node,
-    layout: &Layout<'_>,
-    xs: f32,
-    quant: &QuantParams,
-) -> Result<Vec<i32>> {
-    let Some(id) = node.input(2) else { return Ok(vec![0; layout.channels]) };
+fn biases(builder: &Builder<'_>, node: &Node, layout: &Layout<'_>, xs: f32, quant: &QuantParams) -> Result<Vec<i32>> {
+    let own = node.inputs.len().saturating_sub(usize::from(node.fused.residual));
+    let Some(id) = node.input(2).filter(|_| own > 2) else { return Ok(vec![0; layout.channels]) };
     let needed = || Error::unsupported(Reason::ConstRequired, "the bias must be constant");
     let data = builder.constant(id).ok_or_else(needed)?;
     let repeats = data.elements() == 1 && layout.channels > 1;

@@ -1,6 +1,6 @@
 //! `ottava.Lut`: 256 bytes, looked up by the vector unit. A clamp is folded into the table.
 
-use super::{clamped, input, output};
+use super::{clamped, input, output, same_elements};
 use crate::lower::{Builder, Chip, Convert, Piece, Pieces};
 use crate::rows::byte;
 use ottava_hal::capability::Operand;
@@ -24,7 +24,7 @@ pub(crate) fn lower(builder: &mut Builder<'_>, node: &Node) -> Result<()> {
     let bytes: Vec<u8> = data.to_ints()?.into_iter().map(|v| (v as i32).clamp(to.lo, to.hi) as u8).collect();
     let lut = builder.pack(&bytes)?;
     let form = builder.form_of(x);
-    let n = builder.dims(x)?.iter().product();
+    let n = same_elements(builder, x, y)?;
     let (at, into) = (builder.want(x, form)?, builder.make(y, form)?);
     let step = Pieces::new(builder.chip, vec![Piece::converted(at, into, n, Convert::Lut)], Some(lut))?;
     builder.step(vec![at], into, step);

@@ -1,15 +1,15 @@
 //! `Gemm` and `MatMul` with constant second factors.
 
-use super::constants::{Layout, pack};
+use super::constants::{Layout, pack, residual};
 use super::{bad_shape, input, output, params_of};
-use crate::lower::{Builder, Chip, Form, Product, Source};
-use crate::rows::{byte, constant, weight};
+use crate::lower::{Builder, Chip, Form, Plan, Product, Source};
+use crate::rows::{bias, byte, weight};
 use ottava_hal::capability::Operand;
-use ottava_hal::{DataType, Error, Node, Reason, Result};
+use ottava_hal::{Error, Node, Reason, Result};
 
 /// Rows, weights, bias.
 pub(crate) fn inputs(chip: &Chip) -> Vec<Operand> {
-    vec![byte(chip), weight(chip), constant(&[DataType::S32, DataType::F32])]
+    vec![byte(chip), weight(chip), bias()]
 }
 
 /// `alpha * A * B' + C`.
@@ -18,7 +18,7 @@ pub(crate) fn gemm(builder: &mut Builder<'_>, node: &Node) -> Result<()> {
     if node.attrs.int("transA", 0)? != 0 {
         return bad("transA is set, supported: rows of A as they are");
     }
-    if node.attrs.float("beta", 1.0)? != 1.0 && node.input(2).is_some() {
+    if node.attrs.float("beta", 1.0)? != 1.0 && has_bias(node) {
         return bad("beta is not 1");
     }
     let trans_b = node.attrs.int("transB", 0)? != 0;
@@ -33,6 +33,11 @@ pub(crate) fn gemm(builder: &mut Builder<'_>, node: &Node) -> Result<()> {
     }
     let at = |c: usize, i: usize| if trans_b { c * k + i } else { i * n + c };
     lower(builder, node, m, &Layout { channels: n, groups: 1, k, axis: usize::from(!trans_b), at: &at, alpha })
+}
+
+/// Whether input 2 is the product's own.
+fn has_bias(node: &Node) -> bool {
+    node.input(2).is_some() && node.inputs.len() > 2 + usize::from(node.fused.residual)
 }
 
 /// Rows of any rank times a matrix.
@@ -53,27 +58,19 @@ pub(crate) fn matmul(builder: &mut Builder<'_>, node: &Node) -> Result<()> {
 
 fn lower(builder: &mut Builder<'_>, node: &Node, m: usize, layout: &Layout<'_>) -> Result<()> {
     let (x, y) = (input(node, 0)?, output(node)?);
-    let packed = pack(builder, node, layout)?;
+    if builder.dims(y)?.iter().product::<usize>() != m * layout.channels {
+        return Err(bad_shape(format!("{m} rows of {} to {:?}", layout.channels, builder.dims(y)?)));
+    }
+    let constants = pack(builder, node, layout)?;
     let x_params = params_of(builder, x)?;
     let from = builder.want(x, Form::Plain)?;
+    let residual = residual(builder, node, Form::Plain)?;
     let to = builder.make(y, Form::Plain)?;
-    let step = Product {
-        source: Source::Rows { pitch: layout.k },
-        x: from,
-        x_params,
-        weights: packed.weights,
-        w_dtype: packed.w_dtype,
-        w_zp: packed.w_zp,
-        table: packed.table,
-        to,
-        epilogue: packed.epilogue,
-        groups: 1,
-        m,
-        n: layout.channels,
-        k: layout.k,
-        tiles: Default::default(),
-    };
+    let (source, n, k) = (Source::Rows { pitch: layout.k }, layout.channels, layout.k);
+    let step =
+        Product { source, x: from, x_params, constants, to, residual, groups: 1, m, n, k, tiles: Plan::default() };
     let step = step.plan(builder.chip)?;
-    builder.step(vec![from], to, step);
+    let reads = std::iter::once(from).chain(residual.map(|r| r.0)).collect();
+    builder.step(reads, to, step);
     Ok(())
 }

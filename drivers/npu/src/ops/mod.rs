@@ -10,6 +10,7 @@ pub(crate) mod matrix;
 pub(crate) mod max_pool;
 pub(crate) mod mean;
 pub(crate) mod rescale;
+pub(crate) mod softmax;
 pub(crate) mod transpose;
 pub(crate) mod views;
 
@@ -41,4 +42,11 @@ fn clamped(builder: &Builder<'_>, node: &Node) -> Result<Params> {
 /// A refusal because of shapes.
 fn bad_shape(what: String) -> Error {
     Error::unsupported(Reason::ShapeLimit, what)
+}
+
+/// Two values with as many elements.
+fn same_elements(builder: &Builder<'_>, x: ValueId, y: ValueId) -> Result<usize> {
+    let (xd, yd) = (builder.dims(x)?, builder.dims(y)?);
+    let n = xd.iter().product();
+    if n == yd.iter().product::<usize>() { Ok(n) } else { Err(bad_shape(format!("{xd:?} to {yd:?}"))) }
 }

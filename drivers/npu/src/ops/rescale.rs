@@ -1,6 +1,6 @@
 //! `ottava.Requantize`, `Relu` and `Clip`: other parameters, and a clamp behind them.
 
-use super::{clamped, input, output, params_of};
+use super::{clamped, input, output, params_of, same_elements};
 use crate::lower::{Builder, Chip, Convert, Params, Piece, Pieces};
 use crate::rows::{byte, constant};
 use ottava_hal::capability::Operand;
@@ -54,7 +54,7 @@ fn convert(builder: &mut Builder<'_>, node: &Node, to: Params) -> Result<()> {
     let (x, y) = (input(node, 0)?, output(node)?);
     let from = params_of(builder, x)?;
     let form = builder.form_of(x);
-    let bytes = builder.dims(x)?.iter().product();
+    let bytes = same_elements(builder, x, y)?;
     let (at, into) = (builder.want(x, form)?, builder.make(y, form)?);
     let piece = Piece::converted(at, into, bytes, Convert::Rescale { from, to });
     let step = Pieces::new(builder.chip, vec![piece], None)?;

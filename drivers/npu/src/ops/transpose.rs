@@ -1,10 +1,10 @@
 //! `Transpose`: two neighbouring blocks of axes change places; everything else is a view.
 
-use super::{input, output, params_of};
-use crate::lower::{Builder, Chip, Form, Piece, Pieces, Transpose, clamp_of};
+use super::{bad_shape, input, output, params_of};
+use crate::lower::{Builder, Chip, Form, Loc, Piece, Pieces, Transpose, clamp_of};
 use crate::rows::byte;
 use ottava_hal::capability::Operand;
-use ottava_hal::{Error, Node, Reason, Result};
+use ottava_hal::{Error, Node, Reason, Result, ValueId};
 
 /// The value.
 pub(crate) fn inputs(chip: &Chip) -> Vec<Operand> {
@@ -20,10 +20,12 @@ pub(crate) fn lower(builder: &mut Builder<'_>, node: &Node) -> Result<()> {
     }
     let dims = builder.dims(x)?;
     let perm = permutation(node, dims.len())?;
-    let rank = dims.len();
-    if rank > 2 && builder.form_of(x) == Form::Last && perm.iter().copied().eq([0].into_iter().chain(2..rank).chain([1])) {
-        let at = builder.want(x, Form::Last)?;
-        builder.alias(y, Form::Plain, at);
+    let turned: Vec<usize> = perm.iter().map(|&a| dims[a]).collect();
+    if turned != builder.dims(y)? {
+        return Err(bad_shape(format!("{dims:?} by {perm:?} to {:?}", builder.dims(y)?)));
+    }
+    if let Some((form, at)) = change_of_form(builder, x, &perm)? {
+        builder.alias(y, form, at);
         return Ok(());
     }
     let from = builder.want(x, Form::Plain)?;
@@ -41,16 +43,36 @@ pub(crate) fn lower(builder: &mut Builder<'_>, node: &Node) -> Result<()> {
         builder.step(vec![from], to, step);
         return Ok(());
     }
+    let step = rows_apart(builder, from, to, [batch, m, n, element])?;
+    builder.step(vec![from], to, step);
+    Ok(())
+}
+
+/// The form and place of the result where it is the operand's bytes: channels that lie last already become the last
+/// axis, and a last axis becomes channels that lie last.
+fn change_of_form(builder: &mut Builder<'_>, x: ValueId, perm: &[usize]) -> Result<Option<(Form, Loc)>> {
+    let rank = perm.len();
+    if rank < 3 || perm[0] != 0 {
+        return Ok(None);
+    }
+    let to_last = perm[1..].iter().copied().eq((2..rank).chain([1]));
+    let to_first = perm[1..].iter().copied().eq([rank - 1].into_iter().chain(1..rank - 1));
+    match builder.form_of(x) {
+        Form::Last if to_last => Ok(Some((Form::Plain, builder.want(x, Form::Last)?))),
+        Form::Plain if to_first => Ok(Some((Form::Last, builder.want(x, Form::Plain)?))),
+        _ => Ok(None),
+    }
+}
+
+/// Blocks of several bytes change places by transfers alone.
+fn rows_apart(builder: &Builder<'_>, from: Loc, to: Loc, [batch, m, n, element]: [usize; 4]) -> Result<Pieces> {
     let row = |i: usize| {
         let (b, r) = (i / m, i % m);
         let (start, end) = ((b * m + r) * n * element, (b * n * m + r) * element);
-        let pitches = (element, m * element);
         let piece = Piece::copy(from.plus(start), to.plus(end), element);
-        Piece { rows: n, from_pitch: pitches.0, to_pitch: pitches.1, ..piece }
+        Piece { rows: n, to_pitch: m * element, ..piece }
     };
-    let step = Pieces::new(builder.chip, (0..batch * m).map(row).collect(), None)?;
-    builder.step(vec![from], to, step);
-    Ok(())
+    Pieces::new(builder.chip, (0..batch * m).map(row).collect(), None)
 }
 
 fn permutation(node: &Node, rank: usize) -> Result<Vec<usize>> {

@@ -1,7 +1,7 @@
 //! `Reshape`, `Flatten`, `Squeeze`, `Unsqueeze`, `Identity`: the same bytes. Where the parameters differ, they are
 //! requantized.
 
-use super::{clamped, input, output, params_of, rescale};
+use super::{bad_shape, clamped, input, output, params_of, rescale, same_elements};
 use crate::lower::{Builder, Chip, Convert, Form, Piece, Pieces};
 use crate::rows::{byte, constant};
 use ottava_hal::capability::Operand;
@@ -16,12 +16,12 @@ pub(crate) fn inputs(chip: &Chip) -> Vec<Operand> {
 pub(crate) fn lower(builder: &mut Builder<'_>, node: &Node) -> Result<()> {
     let (x, y) = (input(node, 0)?, output(node)?);
     let (from, to) = (params_of(builder, x)?, clamped(builder, node)?);
+    let bytes = same_elements(builder, x, y)?;
     let at = builder.want(x, Form::Plain)?;
     if from == to {
         builder.alias(y, Form::Plain, at);
         return Ok(());
     }
-    let bytes = builder.dims(x)?.iter().product();
     let into = builder.make(y, Form::Plain)?;
     let piece = Piece::converted(at, into, bytes, Convert::Rescale { from, to });
     let step = Pieces::new(builder.chip, vec![piece], None)?;
@@ -34,6 +34,9 @@ pub(crate) fn identity(builder: &mut Builder<'_>, node: &Node) -> Result<()> {
     let (x, y) = (input(node, 0)?, output(node)?);
     if params_of(builder, x)? != clamped(builder, node)? {
         return rescale::requantize(builder, node);
+    }
+    if builder.dims(x)? != builder.dims(y)? {
+        return Err(bad_shape(format!("{:?} to {:?}", builder.dims(x)?, builder.dims(y)?)));
     }
     let form = builder.form_of(x);
     let at = builder.want(x, form)?;

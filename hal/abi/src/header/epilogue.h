@@ -17,6 +17,9 @@ static inline ottava_str ottava_text(const char* text) {
     return s;
 }
 
+/* A view of a string literal, as an initializer. */
+#define OTTAVA_LITERAL(text) {text, sizeof(text) - 1}
+
 /* A view of an array. */
 static inline ottava_slice ottava_array(const void* ptr, uint64_t len, size_t stride) {
     ottava_slice s;
@@ -57,6 +60,16 @@ static inline const ottava_quant_v1* ottava_quant_of(const ottava_program_v1* pr
 static inline int64_t ottava_dim_of(const ottava_program_v1* program, const ottava_value_v1* value, uint32_t axis) {
     uint64_t i = value ? (uint64_t)value->dim_first + axis : 0;
     return value && axis < value->rank && i < program->dims.len ? *OTTAVA_AT(const int64_t, program->dims, i) : 0;
+}
+
+/* Number of elements of a value; 0 if an extent is 0 or symbolic, or there are more than fit. */
+static inline uint64_t ottava_elements_of(const ottava_program_v1* program, const ottava_value_v1* value) {
+    uint64_t n = value && value->rank != OTTAVA_INDEX_NONE ? 1 : 0;
+    for (uint32_t a = 0; n && a < value->rank; a++) {
+        int64_t dim = ottava_dim_of(program, value, a);
+        n = dim <= 0 || n > (uint64_t)INT64_MAX / (uint64_t)dim ? 0 : n * (uint64_t)dim;
+    }
+    return n;
 }
 
 /* Fills an error and returns its code. */

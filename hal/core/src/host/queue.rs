@@ -167,9 +167,8 @@ impl Queue for HostQueue {
         let mut state = self.state.lock();
         let waited = wait_all(s);
         let mut profile = s.profile.then(Profile::begin);
-        let result = waited.and_then(|()| {
-            ready.iter().try_for_each(|command| command.run(profile.as_mut().map(|p| &mut p.nodes)))
-        });
+        let result = waited
+            .and_then(|()| ready.iter().try_for_each(|command| command.run(profile.as_mut().map(|p| &mut p.nodes))));
         state.submissions += 1;
         let id = state.submissions;
         if let Some(mut profile) = profile {

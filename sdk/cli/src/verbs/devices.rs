@@ -26,6 +26,10 @@ fn status(d: &DriverReport) -> (&'static str, Option<String>) {
     }
 }
 
+fn row(name: &str, version: &str, abi: Option<&str>, source: &str, status: &str, why: &str) -> Vec<String> {
+    [name, version, abi.unwrap_or("-"), source, status, why].map(str::to_owned).to_vec()
+}
+
 /// The devices that the configuration names, opened as it says: what is wrong there is told here.
 fn configured(cx: &Context) -> Result<(Vec<Value>, Vec<Vec<String>>)> {
     let config = &cx.registry.config;
@@ -49,12 +53,12 @@ pub fn run(args: &Args, cx: &Context) -> Result<Answer> {
     for d in &report {
         let (state, reason) = status(d);
         drivers.push(json!({
-            "name": d.info.name, "version": d.info.version, "abi": Value::Null, "source": "built-in",
+            "name": d.info.name, "version": d.info.version, "abi": d.abi, "source": d.source,
             "status": state, "reason": reason,
         }));
         if args.why || reason.is_none() {
             let why = reason.unwrap_or_default();
-            driver_rows.push(vec![d.info.name.clone(), d.info.version.clone(), "built-in".into(), state.into(), why]);
+            driver_rows.push(row(&d.info.name, &d.info.version, d.abi.as_deref(), &d.source, state, &why));
         }
         for info in d.devices.iter().flatten().filter(|_| d.enabled) {
             devices.push(json!({
@@ -73,8 +77,17 @@ pub fn run(args: &Args, cx: &Context) -> Result<Answer> {
             ]);
         }
     }
+    for r in cx.registry.refused() {
+        drivers.push(json!({
+            "name": r.name, "version": Value::Null, "abi": Value::Null, "source": r.source, "status": "refused",
+            "reason": r.reason,
+        }));
+        if args.why {
+            driver_rows.push(row(&r.name, "", None, &r.source, "refused", &r.reason));
+        }
+    }
     let (configured, configured_rows) = configured(cx)?;
-    let mut text = table(&["driver", "version", "source", "status", "reason"], &[], driver_rows);
+    let mut text = table(&["driver", "version", "abi", "source", "status", "reason"], &[], driver_rows);
     text.push('\n');
     text.push_str(&table(&["device", "driver", "kind", "isa", "threads", "memory", "name"], &[4, 5], device_rows));
     if !configured.is_empty() {

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 mod bench;
 mod calibrate;
+mod compile;
 mod completions;
 mod demo;
 mod devices;
@@ -16,8 +17,10 @@ mod eval;
 mod explain;
 mod inspect;
 mod man;
+mod new_driver;
 mod quantize;
 mod run;
+mod simulate;
 mod validate;
 mod vectors;
 mod worker;
@@ -43,12 +46,15 @@ verbs! {
     Inspect => inspect,
     Calibrate => calibrate,
     Quantize => quantize,
+    Compile => compile,
     Explain => explain,
     Run => run,
     Eval => eval,
     Bench => bench,
     Validate => validate,
     Vectors => vectors,
+    Simulate => simulate,
+    NewDriver => new_driver,
     Demo => demo,
     Completions => completions,
     Man => man,
@@ -73,7 +79,8 @@ impl Context {
             None if Path::new(DEFAULT_CONFIG).is_file() => Config::load(DEFAULT_CONFIG)?,
             None => Config::default(),
         };
-        let registry = Registry::new().with(Arc::new(ottava_driver_cpu::CpuDriver)).configured(config);
+        let (cpu, npu) = (Arc::new(ottava_driver_cpu::CpuDriver), Arc::new(ottava_driver_npu::NpuDriver::new()));
+        let registry = Registry::new().with(cpu).with(npu).configured(config).load_libraries();
         let ui = Ui { json: global.json, quiet: global.quiet, verbose: global.verbose > 0 };
         Ok(Self { registry, ui })
     }

@@ -61,20 +61,31 @@ struct Kit;
 #[derive(RustEmbed)]
 #[folder = "../../plugins/template-rust/"]
 #[include = "src/*"]
-#[include = "README.md"]
+#[include = "*.md"]
+#[include = "*.ottava.ron"]
+#[exclude = "target/*"]
 struct RustTemplate;
 
 /// The C template.
 #[derive(RustEmbed)]
 #[folder = "../../plugins/template-c/"]
+#[include = "*.c"]
+#[include = "*.md"]
+#[include = "*.ottava.ron"]
 struct CTemplate;
 
-/// The C header.
-const HEADER: &str = include_str!("../../../include/ottava_driver.h");
+/// The C headers.
+#[derive(RustEmbed)]
+#[folder = "../include/"]
+#[include = "*.h"]
+struct Headers;
+
 /// Versions of the kit's dependencies come from here, so that they cannot differ.
 const WORKSPACE: &str = include_str!("../../../../Cargo.toml");
-/// Name in the templates that the project's name replaces.
-const TEMPLATE: &str = "template";
+/// Names in the templates that the project's name replaces.
+const TEMPLATE: [&str; 2] = ["my-driver", "my_driver"];
+/// Where the headers are, seen from the template and from the project.
+const INCLUDE: [&str; 2] = ["../../sdk/include", "include"];
 
 fn name(text: &str) -> Result<String, String> {
     let valid = text.starts_with(|c: char| c.is_ascii_lowercase())
@@ -119,33 +130,23 @@ fn embedded<E: RustEmbed>(folder: &str) -> Vec<File> {
 
 /// The files of a template under the project's name.
 fn named<E: RustEmbed>(name: &str) -> Vec<File> {
+    let renamed =
+        |text: &str| TEMPLATE.iter().fold(text.replace(INCLUDE[0], INCLUDE[1]), |text, old| text.replace(old, name));
     let rename = |(path, content): File| match String::from_utf8(content) {
-        Ok(text) => (path.replace(TEMPLATE, name), text.replace(TEMPLATE, name).into_bytes()),
+        Ok(text) => (renamed(&path), renamed(&text).into_bytes()),
         Err(e) => (path, e.into_bytes()),
     };
     embedded::<E>("").into_iter().map(rename).collect()
 }
 
-fn manifest(name: &str, library: &str) -> File {
-    let (os, arch) = (std::env::consts::OS, std::env::consts::ARCH);
-    let text = format!(
-        "(\n    abi: \"1\",\n    library: \"{library}\",\n    vendor: \"\",\n    kinds: [CPU],\n    os: \"{os}\",\n    arch: \"{arch}\",\n    priority: 10,\n)\n"
-    );
-    (format!("{name}.ottava.ron"), text.into_bytes())
-}
-
 fn c_project(name: &str) -> Vec<File> {
-    let mut files = named::<CTemplate>(name);
-    files.push(("ottava_driver.h".to_owned(), HEADER.as_bytes().to_vec()));
-    files.push(manifest(name, &format!("lib{name}.so")));
-    files
+    [named::<CTemplate>(name), embedded::<Headers>("include")].concat()
 }
 
 fn rust_project(name: &str) -> Vec<File> {
     let kit = [embedded::<Hal>("kit/hal"), embedded::<Abi>("kit/abi"), embedded::<Kit>("kit/plugin")].concat();
     let mut files = named::<RustTemplate>(name);
     files.push(("Cargo.toml".to_owned(), cargo_toml(name, &kit).into_bytes()));
-    files.push(manifest(name, &format!("target/release/lib{name}.so")));
     files.extend(kit);
     files
 }
@@ -164,11 +165,11 @@ fn cargo_toml(name: &str, kit: &[File]) -> String {
     format!(
         "[package]\nname = \"{name}\"\nversion = \"0.1.0\"\nedition = \"2024\"\npublish = false\n\n\
          [lib]\ncrate-type = [\"cdylib\"]\n\n\
-         [dependencies]\nottava-hal.workspace = true\nottava-plugin.workspace = true\n\n\
+         [dependencies]\nottava-plugin.workspace = true\n\n\
          [workspace]\nresolver = \"3\"\nmembers = [\"kit/hal\", \"kit/abi\", \"kit/plugin\"]\n\n\
          [workspace.package]\n{}\n[workspace.lints.rust]\n{}\n[workspace.lints.clippy]\n{}\n\
          [workspace.dependencies]\n\
-         ottava-hal = {{ path = \"kit/hal\" }}\nottava-abi = {{ path = \"kit/abi\" }}\n\
+         ottava-hal = {{ path = \"kit/hal\" }}\nottava-abi = {{ path = \"kit/abi\", default-features = false }}\n\
          ottava-plugin = {{ path = \"kit/plugin\" }}\n{dependencies}",
         section("[workspace.package]"),
         section("[workspace.lints.rust]"),
@@ -205,6 +206,6 @@ mod tests {
         for dependency in ["bytemuck", "half", "libm", "parking_lot", "thiserror", "tracing", "abi_stable"] {
             assert!(manifest.contains(&format!("\n{dependency} = ")), "{dependency} is missing in\n{manifest}");
         }
-        assert!(text("src/lib.rs").contains("acme") && !text("src/lib.rs").contains(TEMPLATE));
+        assert!(text("src/lib.rs").contains("acme") && !text("src/lib.rs").contains(TEMPLATE[0]));
     }
 }

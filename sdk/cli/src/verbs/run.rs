@@ -5,7 +5,7 @@ use crate::failure::{Failure, Result};
 use crate::options::{NetworkArgs, make_folder, write_file};
 use crate::text::table;
 use crate::ui::Answer;
-use ottava::{Model, PartitionReport, RunReport, Session, Tensor};
+use ottava::{Model, PartitionReport, Session, Tensor};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -76,25 +76,6 @@ fn file_name(name: &str, taken: &mut Vec<String>) -> String {
     file
 }
 
-/// Events of a Chrome trace, microseconds: a row per device.
-fn trace(report: &RunReport) -> Value {
-    let us = |ns: u64| ns as f64 / 1e3;
-    let mut events = Vec::new();
-    for (i, p) in report.partitions.iter().enumerate() {
-        let event = |name: &str, cat: &str, start: u64, ns: u64, kernel: &str| {
-            json!({
-                "name": name, "cat": cat, "ph": "X", "pid": 1, "tid": p.device, "ts": us(start), "dur": us(ns),
-                "args": { "kernel": kernel },
-            })
-        };
-        events.push(event(&format!("partition {i}"), "partition", p.start_ns, p.duration_ns, ""));
-        for node in &p.nodes {
-            events.push(event(&node.node, "node", p.start_ns + node.start_ns, node.duration_ns, &node.kernel));
-        }
-    }
-    json!({ "traceEvents": events, "displayTimeUnit": "ns" })
-}
-
 /// `{device, nodes, macs}` per partition.
 pub fn partitions(list: &[PartitionReport]) -> Vec<Value> {
     list.iter().map(|p| json!({ "device": p.device, "nodes": p.nodes, "macs": p.macs })).collect()
@@ -115,7 +96,7 @@ pub fn run(args: &Args, cx: &Context) -> Result<Answer> {
     let (outputs, report) = session.run_ordered(&inputs, args.profile.is_some())?;
     make_folder(&args.output)?;
     if let Some(path) = &args.profile {
-        write_file(path, trace(&report).to_string().as_bytes())?;
+        write_file(path, ottava::chrome_trace(&[report.clone()]).as_bytes())?;
     }
     let (mut json_rows, mut rows, mut taken) = (Vec::new(), Vec::new(), Vec::new());
     for ((name, _), tensor) in session.outputs().iter().zip(&outputs) {

@@ -5,9 +5,11 @@ use crate::failure::{Failure, Result};
 use crate::options::{NetworkArgs, refuse_same, write_file};
 use crate::text::{count, table};
 use crate::ui::Answer;
+use ottava::{Config, DeviceEntry, Model, NodeTime, Placement, RunReport, Session};
 use ottava_npu::config::{NpuConfig, Timing};
 use ottava_npu::layers::{self, LayerReport, Report};
 use serde_json::json;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 /// Simulate a list of layers, or a quantized model, on a chip.
@@ -66,7 +68,7 @@ pub fn run(args: &Args, cx: &Context) -> Result<Answer> {
     }
     match (&args.layers, &args.model) {
         (Some(list), _) => of_layers(args, list, &config, cx),
-        (None, Some(model)) => super::simulate_model::run(args.into(), model, &config, cx),
+        (None, Some(model)) => of_model(args, model, &config, cx),
         (None, None) => Err(Failure::Usage("name a model, or a list of layers: `--layers L.csv`".into())),
     }
 }
@@ -86,14 +88,132 @@ fn of_layers(args: &Args, list: &Path, config: &NpuConfig, cx: &Context) -> Resu
     let bad = |code: &str, e: String| Failure::Error(ottava::Error::invalid(code, e).in_file(list));
     let text = std::fs::read_to_string(list).map_err(|e| bad(ottava::codes::DATA_FILE, format!("cannot read: {e}")))?;
     let name = list.display().to_string();
-    let wrong = |e: layers::LayersError| {
-        Failure::Error(ottava::Error::invalid(ottava::codes::DATA_FILE, e.to_string()))
-    };
+    let wrong =
+        |e: layers::LayersError| Failure::Error(ottava::Error::invalid(ottava::codes::DATA_FILE, e.to_string()));
     let parsed = layers::parse(&text, &name).map_err(wrong)?;
     let report = layers::simulate(&parsed, config, None).map_err(wrong)?;
     report.warnings.iter().for_each(|w| cx.ui.warn(w));
     write_file(&args.output, report.csv().as_bytes())?;
     Ok(Answer::new(human(&report, &args.output), json!(report)))
+}
+
+/// One inference of a quantized model: the chip takes the int8 operators, the CPU the rest.
+fn of_model(args: &Args, path: &Path, config: &NpuConfig, cx: &Context) -> Result<Answer> {
+    refuse_same(&args.output, &[path])?;
+    let chip = tempfile(config)?;
+    let model = Model::load(path)?;
+    model.expect_graph()?;
+    let device = |id: &str, options: &[(&str, String)]| DeviceEntry {
+        id: id.to_owned(),
+        driver: id.to_owned(),
+        options: options.iter().map(|(k, v)| ((*k).to_owned(), v.clone())).collect(),
+    };
+    let chip_path = chip.path().display().to_string();
+    let both = Config {
+        devices: vec![device("npu", &[("config", chip_path)]), device("cpu", &[])],
+        placement: Placement::Priority(vec!["npu".to_owned(), "cpu".to_owned()]),
+        ..Config::default()
+    };
+    let registry = cx.registry.clone().configured(both);
+    let options = args.network.session(&registry, &model)?;
+    let session = Session::new(&model, &registry, &options)?;
+    cx.ui.diagnostics(&session.report().diagnostics);
+    let inputs = super::bench::random_inputs(&session)?;
+    let (_, report) = session.run_ordered(&inputs, true)?;
+    let rows = model_rows(&session, &report, config);
+    write_file(&args.output, model_csv(&rows).as_bytes())?;
+    Ok(model_answer(&rows, &report, config, &args.output))
+}
+
+/// The chip as a file, which is how a device is told about it.
+fn tempfile(config: &NpuConfig) -> Result<tempfile::NamedTempFile> {
+    let fail = |e: std::io::Error| {
+        Failure::Error(ottava::Error::invalid(ottava::codes::DATA_WRITE, format!("cannot write a temporary file: {e}")))
+    };
+    let mut file = tempfile::Builder::new().suffix(".ron").tempfile().map_err(fail)?;
+    file.write_all(config.to_ron().as_bytes()).map_err(fail)?;
+    Ok(file)
+}
+
+/// What one node took.
+struct NodeRow {
+    name: String,
+    device: String,
+    kernel: String,
+    macs: u64,
+    cycles: u64,
+    utilization: f64,
+    bytes: u64,
+}
+
+fn model_rows(session: &Session, report: &RunReport, config: &NpuConfig) -> Vec<NodeRow> {
+    let macs = ottava::node_macs(session.plan());
+    let row = |device: &str, n: &NodeTime| {
+        let macs = macs.get(&n.node).copied().unwrap_or(0);
+        let peak = n.cycles as f64 * config.n_elements() as f64;
+        NodeRow {
+            name: n.node.clone(),
+            device: device.to_owned(),
+            kernel: n.kernel.clone(),
+            macs,
+            cycles: n.cycles,
+            utilization: if n.cycles == 0 { 0.0 } else { macs as f64 / peak },
+            bytes: n.bytes,
+        }
+    };
+    report.partitions.iter().flat_map(|p| p.nodes.iter().map(|n| row(&p.device, n)).collect::<Vec<_>>()).collect()
+}
+
+fn model_csv(rows: &[NodeRow]) -> String {
+    let mut text = String::from("layer,device,kernel,macs,Total Cycles,Overall Util %,bytes\n");
+    for r in rows {
+        let quoted = |s: &str| format!("\"{}\"", s.replace('"', "\"\""));
+        let util = r.utilization * 100.0;
+        text += &format!(
+            "{},{},{},{},{},{util:.3},{}\n",
+            quoted(&r.name),
+            quoted(&r.device),
+            quoted(&r.kernel),
+            r.macs,
+            r.cycles,
+            r.bytes
+        );
+    }
+    text
+}
+
+fn model_answer(rows: &[NodeRow], report: &RunReport, config: &NpuConfig, output: &Path) -> Answer {
+    let on_chip = || rows.iter().filter(|r| r.cycles > 0);
+    let cycles: u64 = on_chip().map(|r| r.cycles).sum();
+    let macs: u64 = on_chip().map(|r| r.macs).sum();
+    let dram: u64 = on_chip().map(|r| r.bytes).sum();
+    let utilization = if cycles == 0 { 0.0 } else { macs as f64 / (cycles as f64 * config.n_elements() as f64) };
+    let cells = |r: &NodeRow| {
+        let share = if r.cycles == 0 { "-".to_owned() } else { format!("{:.1} %", r.utilization * 100.0) };
+        vec![r.name.clone(), r.device.clone(), r.kernel.clone(), count(r.macs), r.cycles.to_string(), share]
+    };
+    let header = ["node", "device", "kernel", "MACs", "cycles", "utilization"];
+    let mut text = table(&header, &[3, 4, 5], rows.iter().map(cells));
+    text += &format!(
+        "\n{}: {cycles} cycles on the chip, {:.1} % of its peak; {} partitions\nwritten: {}\n",
+        config.name,
+        utilization * 100.0,
+        report.partitions.len(),
+        output.display()
+    );
+    let layers: Vec<_> = rows
+        .iter()
+        .map(|r| {
+            json!({
+                "name": r.name, "device": r.device, "kernel": r.kernel, "macs": r.macs, "total_cycles": r.cycles,
+                "utilization": r.utilization, "bytes": r.bytes,
+            })
+        })
+        .collect();
+    let json = json!({
+        "total_cycles": cycles, "dram_bytes": dram, "macs": macs, "utilization": utilization, "layers": layers,
+    });
+    Answer::new(text, json)
 }
 
 fn row(l: &LayerReport) -> Vec<String> {

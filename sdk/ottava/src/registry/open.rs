@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 impl Registry {
     /// The devices that a configuration names, in its order; without names, every device of every driver that is no
-    /// simulator.
+    /// simulator; the reference interpreter if there is none.
     pub fn open(&self, options: &DeviceOptions) -> Result<Vec<OpenDevice>> {
         self.check_drivers()?;
         if !self.config.devices.is_empty() {
@@ -24,7 +24,10 @@ impl Registry {
                 }
             }
         }
-        if found.is_empty() { Err(Error::invalid(codes::NO_DEVICE, "no driver offers a device")) } else { Ok(found) }
+        if found.is_empty() {
+            found.push(self.open_one(REFERENCE, options)?);
+        }
+        Ok(found)
     }
 
     /// One device, by the application's name or by a driver's own id.

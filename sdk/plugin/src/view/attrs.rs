@@ -50,7 +50,8 @@ impl View<'_> {
 
     fn texts(&self, first: u32, count: u32) -> Result<Vec<String>> {
         let words = count.checked_mul(2).and_then(|n| self.edges.range(first, n));
-        let words: Vec<u32> = words.ok_or_else(|| Error::invalid(format!("{count} texts from {first} are not there")))?.collect();
+        let words: Vec<u32> =
+            words.ok_or_else(|| Error::invalid(format!("{count} texts from {first} are not there")))?.collect();
         words.chunks_exact(2).map(|pair| self.text(pair[0], pair[1])).collect()
     }
 }

@@ -4,13 +4,9 @@
 //! referred to many times, so that what is copied of them is counted: reading cannot allocate without bound.
 
 mod attrs;
-#[cfg(test)]
-pub(crate) mod testing;
 
 use crate::guard::{Items, bytes, read};
-use ottava_abi::{
-    AttrV1, ConstV1, NodeV1, ProgramV1, QuantV1, ValueV1, dtype, fused, index, layout, requant, scheme,
-};
+use ottava_abi::{AttrV1, ConstV1, NodeV1, ProgramV1, QuantV1, ValueV1, fused, index, layout, requant, scheme};
 use ottava_hal::program::{Activation, Fused};
 use ottava_hal::{
     Attr, Attrs, DataType, Dim, Error, Layout, Node, Program, QuantParams, Reason, RequantMode, Result, Scheme, Shape,
@@ -69,7 +65,12 @@ pub(crate) unsafe fn program(program: *const ProgramV1) -> Result<Program> {
             zps: Items::new(head.zps, "zps")?,
             strings: bytes(head.strings.ptr, head.strings.len, "strings")?,
         };
-        (view, Items::new(head.nodes, "nodes")?, Items::new(head.inputs, "inputs")?, Items::new(head.outputs, "outputs")?)
+        (
+            view,
+            Items::new(head.nodes, "nodes")?,
+            Items::new(head.inputs, "inputs")?,
+            Items::new(head.outputs, "outputs")?,
+        )
     };
     if view.strings.last().is_some_and(|b| *b != 0) {
         return Err(Error::invalid("the pool of names does not end with a zero byte"));
@@ -92,7 +93,8 @@ impl View<'_> {
 
     /// The name at an offset, up to its zero byte.
     fn name(&self, offset: u32) -> Result<String> {
-        let outside = || Error::invalid(format!("name at {offset} is outside the pool of {} bytes", self.strings.len()));
+        let outside =
+            || Error::invalid(format!("name at {offset} is outside the pool of {} bytes", self.strings.len()));
         let rest = self.strings.get(offset as usize..).ok_or_else(outside)?;
         let end = rest.iter().position(|b| *b == 0).ok_or_else(outside)?;
         self.utf8(&rest[..end])
@@ -138,7 +140,8 @@ impl View<'_> {
 
     fn shape(&self, v: &ValueV1) -> Result<Shape> {
         let dims = (v.rank <= MAX_RANK).then(|| self.dims.range(v.dim_first, v.rank)).flatten();
-        let dims = dims.ok_or_else(|| Error::invalid(format!("{} extents from {} are not there", v.rank, v.dim_first)))?;
+        let dims =
+            dims.ok_or_else(|| Error::invalid(format!("{} extents from {} are not there", v.rank, v.dim_first)))?;
         dims.map(|d| self.dim(d)).collect::<Result<_>>().map(Shape)
     }
 
@@ -214,7 +217,6 @@ impl View<'_> {
 }
 
 fn data_type(number: u32) -> Result<DataType> {
-    debug_assert_eq!(dtype::U64, DataType::U64 as u32);
     DataType::from_u32(number).ok_or_else(|| Error::unsupported(Reason::Dtype, format!("element type {number}")))
 }
 
@@ -234,11 +236,8 @@ fn fusions(flags: u64, attrs: &mut Attrs) -> Result<Fused> {
         return Err(Error::unsupported(Reason::FusionRequired, what));
     }
     let has = |bit| flags & bit != 0;
-    let mut fused = Fused {
-        zp_before_round: has(fused::ZP_BEFORE_ROUND),
-        residual: has(fused::RESIDUAL),
-        ..Fused::default()
-    };
+    let mut fused =
+        Fused { zp_before_round: has(fused::ZP_BEFORE_ROUND), residual: has(fused::RESIDUAL), ..Fused::default() };
     if has(fused::CLAMP) {
         let mut bound = |name: &str| match attrs.0.remove(name) {
             Some(Attr::Int(v)) => i32::try_from(v).map_err(|_| Error::invalid(format!("`{name}` is {v}"))),

@@ -2,9 +2,9 @@
 //!
 //! Upper limits keep every later product inside u64: they are far above any device and far below an overflow.
 
-use super::parse::hint;
 use super::{Dram, NpuConfig, Scratchpad};
 use crate::isa::vector_op_names;
+use crate::suggest::hint;
 
 /// A broken rule: the path of the key, what is wrong, what to do.
 pub(super) struct Problem {
@@ -47,7 +47,11 @@ impl NpuConfig {
         if acc.bytes.is_multiple_of(4) {
             return Ok(());
         }
-        problem(&["sram", "acc", "bytes"], format!("{} bytes are no whole accumulators", acc.bytes), "use a multiple of 4")
+        problem(
+            &["sram", "acc", "bytes"],
+            format!("{} bytes are no whole accumulators", acc.bytes),
+            "use a multiple of 4",
+        )
     }
 
     fn check_engines(&self) -> Rule {
@@ -84,6 +88,9 @@ impl NpuConfig {
                 return problem(&["vector", "cycles"], format!("unknown vector operation \"{op}\""), &help);
             }
             between(&["vector", "cycles"], cycles.into(), 1, 1 << 20)?;
+        }
+        if !self.fault.is_empty() {
+            return problem(&["fault"], "this version models no faults".into(), "leave the list empty");
         }
         self.check_energy()
     }

@@ -44,6 +44,8 @@ pub struct NpuConfig {
     pub requant: Vec<RequantKind>,
     /// Energy per event; reports say "no energy table" without it.
     pub energy: Option<Energy>,
+    /// Faults to inject. This version models none: the list must be empty.
+    pub fault: Vec<FaultSpec>,
     /// Whether command streams carry a checksum that the command processor tests.
     pub crc: bool,
     /// Cycles after which a submission is given up.
@@ -106,7 +108,7 @@ pub enum Depthwise {
 }
 
 /// The on-chip memories.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Sram {
     /// Scratchpad of the activations.
@@ -254,6 +256,10 @@ pub struct Energy {
     pub static_per_cycle: f64,
 }
 
+/// A fault to inject: kind, place, cycle, seed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FaultSpec(pub String, pub String, pub u64, pub u64);
+
 impl NpuConfig {
     /// Processing elements.
     pub fn n_elements(&self) -> u64 {
@@ -325,6 +331,7 @@ impl Default for NpuConfig {
             dtypes: vec![NpuType::S8, NpuType::U8, NpuType::S4, NpuType::S16, NpuType::Bf16],
             requant: vec![RequantKind::Fp32Rne, RequantKind::Q31Double, RequantKind::Q31Single],
             energy: None,
+            fault: Vec::new(),
             crc: false,
             watchdog_cycles: None,
             realtime: None,
@@ -342,12 +349,6 @@ impl Default for Array {
             depthwise: Depthwise::Best,
             ports: None,
         }
-    }
-}
-
-impl Default for Sram {
-    fn default() -> Self {
-        Self { a: Scratchpad::default(), w: Scratchpad::default(), acc: Accumulator::default() }
     }
 }
 

@@ -1,6 +1,7 @@
 //! RON text to [`NpuConfig`], with errors that name line, column and the nearest valid key.
 
 use super::{ConfigError, NpuConfig, PRESETS};
+use crate::suggest::hint;
 use ron::extensions::Extensions;
 
 impl NpuConfig {
@@ -57,18 +58,6 @@ fn explain(error: &ron::error::SpannedError) -> ConfigError {
         other => (format!("the text is not valid RON: {other}"), String::new()),
     };
     ConfigError::new(Some((error.span.start.line, error.span.start.col)), message, help)
-}
-
-/// "did you mean `x`?" or, where nothing is near, the list of what is valid.
-pub(super) fn hint<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> String {
-    let all: Vec<&str> = candidates.into_iter().collect();
-    let lower = name.to_lowercase();
-    let scored = all.iter().map(|c| (strsim::damerau_levenshtein(&lower, &c.to_lowercase()), *c));
-    let allowed = name.chars().count().max(3) / 3 + 1;
-    match scored.min_by_key(|(distance, _)| *distance) {
-        Some((distance, best)) if distance <= allowed => format!("did you mean `{best}`?"),
-        _ => format!("valid here: {}", all.join(", ")),
-    }
 }
 
 /// Line and column of the key at the end of `path`, each key searched behind the one before; comments are skipped.

@@ -36,7 +36,7 @@ const EDGE16: &str = r#"Npu(
   queues: (depth: (ld: 8, ex: 16, vec: 8, st: 4), decode_cycles: 1),
   dram: Simple(bytes_per_cycle: 16.0, latency: 100),
   dtypes: [S8, U8, S4, S16, Bf16], requant: [Fp32Rne, Q31Double, Q31Single],
-  energy: None, crc: false, watchdog_cycles: None,
+  energy: None, fault: [], crc: false, watchdog_cycles: None,
 )"#;
 
 const EDGE32: &str = r#"Npu(

@@ -55,6 +55,8 @@ pub enum ContainerError {
     Capability(u32),
     #[error("the container ends inside its {0}")]
     Truncated(&'static str),
+    #[error("the device wants a checksum and the container has none")]
+    NoCrc,
     #[error("the checksum is {stored:#010x} and the bytes give {found:#010x}")]
     Crc { stored: u32, found: u32 },
     #[error("section {index} is wrong: {why}")]
@@ -68,6 +70,11 @@ impl Stream {
     pub fn node_of(&self, instruction: usize) -> Option<u32> {
         let behind = self.nodes.partition_point(|mark| mark.first as usize <= instruction);
         Some(self.nodes[behind.checked_sub(1)?].node)
+    }
+
+    /// Whether container bytes carry a checksum.
+    pub fn has_crc(bytes: &[u8]) -> bool {
+        bytes.get(5).is_some_and(|flags| flags & HAS_CRC != 0)
     }
 
     /// The container's bytes, with a checksum if `crc`.
@@ -147,6 +154,9 @@ impl Stream {
                 self.nodes = bytes.chunks_exact(8).map(mark).collect();
                 if !self.nodes.is_sorted_by_key(|m| m.first) {
                     return wrong("the node marks do not ascend");
+                }
+                if self.nodes.last().is_some_and(|m| m.first as usize > self.commands.len()) {
+                    return wrong("a node mark lies behind the last instruction");
                 }
             }
             4 => return wrong("node marks have eight bytes"),

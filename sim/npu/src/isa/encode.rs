@@ -1,6 +1,6 @@
 //! Instructions to bytes and back.
 
-use super::{DramAddr, INST_BYTES, Inst, Local, N_EVENTS, OperandKind, Opcode, Queue, Reg, Tokens};
+use super::{DramAddr, INST_BYTES, Inst, Local, N_EVENTS, Opcode, OperandKind, Queue, Reg, Tokens};
 use thiserror::Error;
 
 /// Sixteen bytes that are no instruction.
@@ -85,7 +85,10 @@ impl Inst {
             return Err(DecodeError::Flags { op, bits: unknown });
         }
         let fields = [('a', self.a), ('b', self.b), ('c', self.c)];
-        fields.into_iter().zip(info.operands).try_for_each(|((operand, value), kind)| check_operand(op, operand, value, kind))
+        fields
+            .into_iter()
+            .zip(info.operands)
+            .try_for_each(|((operand, value), kind)| check_operand(op, operand, value, kind))
     }
 }
 

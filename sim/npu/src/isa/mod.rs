@@ -104,12 +104,7 @@ impl Tokens {
 
     /// The tokens of the four low bits.
     pub const fn from_bits(bits: u8) -> Self {
-        Self {
-            pop_prev: bits & 1 != 0,
-            pop_next: bits & 2 != 0,
-            push_prev: bits & 4 != 0,
-            push_next: bits & 8 != 0,
-        }
+        Self { pop_prev: bits & 1 != 0, pop_next: bits & 2 != 0, push_prev: bits & 4 != 0, push_next: bits & 8 != 0 }
     }
 }
 

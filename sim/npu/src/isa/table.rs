@@ -67,7 +67,7 @@ pub mod flags {
     pub const BCAST: u16 = 1;
     /// GEMM, DWCONV, REDSUM: add to the accumulators (the same as bit 30 of the address).
     pub const ACC: u16 = 1;
-    /// ST2D, REQUANT: one table entry per channel instead of one for all.
+    /// ST2D, REQUANT, RESIDUAL: one table entry per channel instead of one for all.
     pub const PC: u16 = 1;
     /// ADD, MUL: the zero point is added before rounding (com.microsoft QLinear forms).
     pub const QLIN: u16 = 1;
@@ -141,13 +141,8 @@ const BINARY: &[(&str, u16)] = &[("BROW", flags::BROW), ("BELEM", flags::BELEM)]
 const SUBTRACT: &[(&str, u16)] = &[("TFL", flags::TFL), ("BROW", flags::BROW), ("BELEM", flags::BELEM)];
 const SCALED: &[(&str, u16)] =
     &[("QLIN", flags::QLIN), ("TFL", flags::TFL), ("BROW", flags::BROW), ("BELEM", flags::BELEM)];
-const COMPARE: &[(&str, u16)] = &[
-    ("BROW", flags::BROW),
-    ("BELEM", flags::BELEM),
-    ("EQ", flags::EQ),
-    ("LT", flags::LT),
-    ("GT", flags::GT),
-];
+const COMPARE: &[(&str, u16)] =
+    &[("BROW", flags::BROW), ("BELEM", flags::BELEM), ("EQ", flags::EQ), ("LT", flags::LT), ("GT", flags::GT)];
 const POOLS: &[(&str, u16)] = &[("AVG", flags::AVG), ("PAD", flags::PAD), ("RAW", flags::RAW)];
 
 instructions! {
@@ -161,6 +156,7 @@ instructions! {
     Gemm 0x21 "GEMM" EX, [Local Local None], &[("ACC", flags::ACC)], CORE, None, "M x K rows at a times the preloaded operand, to accumulators b.";
     Dwconv 0x22 "DWCONV" EX | VEC, [Local Local Local], &[("ACC", flags::ACC)], DW, Some("mac"), "Depthwise convolution of image a with weights b to accumulators c.";
     Requant 0x28 "REQUANT" VEC, [Local Local None], &[("PC", flags::PC)], CORE, Some("requant"), "M x N accumulators a to bytes b.";
+    Residual 0x29 "RESIDUAL" VEC, [Local Local Local], &[("PC", flags::PC)], CORE, Some("residual"), "c = accumulators a, as reals, plus bytes b, quantized.";
     Add 0x30 "ADD" VEC, [Local Local Local], SCALED, VEC, Some("add"), "c = a + b in the parameters of SA ZA, SB ZB, SO ZO.";
     Sub 0x31 "SUB" VEC, [Local Local Local], SUBTRACT, VEC, Some("sub"), "c = a - b.";
     Mul 0x32 "MUL" VEC, [Local Local Local], SCALED, VEC, Some("mul"), "c = a * b.";

@@ -52,10 +52,12 @@ impl Exec<'_, '_> {
     }
 }
 
-/// `sums[n] += a * row[n][0] + b * row[n][1]`.
+/// `sums[n] += a * row[n][0] + b * row[n][1]`. Products of 16-bit values cannot overflow; wrapping says so to builds that
+/// check.
 fn add_products(sums: &mut [i32], row: &[[i16; 2]], [a, b]: [i16; 2]) {
+    let (a, b) = (i32::from(a), i32::from(b));
     for (sum, [wa, wb]) in sums.iter_mut().zip(row) {
-        let product = i32::from(a) * i32::from(*wa) + i32::from(b) * i32::from(*wb);
+        let product = a.wrapping_mul(i32::from(*wa)).wrapping_add(b.wrapping_mul(i32::from(*wb)));
         *sum = sum.wrapping_add(product);
     }
 }
@@ -64,13 +66,13 @@ fn add_products(sums: &mut [i32], row: &[[i16; 2]], [a, b]: [i16; 2]) {
 fn add_depthwise(sums: &mut [i32], x: &[i16], w: &[i16], multiplier: usize) {
     if multiplier == 1 {
         for ((sum, x), w) in sums.iter_mut().zip(x).zip(w) {
-            *sum = sum.wrapping_add(i32::from(*x) * i32::from(*w));
+            *sum = sum.wrapping_add(i32::from(*x).wrapping_mul(i32::from(*w)));
         }
         return;
     }
     for ((sums, w), x) in sums.chunks_exact_mut(multiplier).zip(w.chunks_exact(multiplier)).zip(x) {
         for (sum, w) in sums.iter_mut().zip(w) {
-            *sum = sum.wrapping_add(i32::from(*x) * i32::from(*w));
+            *sum = sum.wrapping_add(i32::from(*x).wrapping_mul(i32::from(*w)));
         }
     }
 }

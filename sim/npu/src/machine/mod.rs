@@ -18,7 +18,7 @@ pub use counters::Counters;
 pub use memory::Memory;
 
 use crate::error::{Fault, NpuError, Violation};
-use crate::isa::{FIRST_FENCE_EVENT, Stream};
+use crate::isa::{ContainerError, FIRST_FENCE_EVENT, Stream};
 use crate::program::{Step, Work, resolve};
 use crate::timing::{Cost, Timing, cost, simulate};
 use crate::{NpuConfig, verify};
@@ -68,9 +68,14 @@ impl Program {
         Ok(Self { config: config.clone(), stream, steps, costs, timing })
     }
 
-    /// Reads a container and loads it.
+    /// Reads a container and loads it. A device with `crc` refuses containers without a checksum; a checksum that is
+    /// there is always tested.
     pub fn from_bytes(config: &NpuConfig, bytes: &[u8]) -> Result<Self, NpuError> {
-        Self::load(config, Stream::from_bytes(bytes)?)
+        let stream = Stream::from_bytes(bytes)?;
+        if config.crc && !Stream::has_crc(bytes) {
+            return Err(ContainerError::NoCrc.into());
+        }
+        Self::load(config, stream)
     }
 
     /// The configuration.
@@ -159,6 +164,7 @@ impl Exec<'_, '_> {
             Work::Gemm(g) => self.gemm(g),
             Work::Dwconv(d) => self.dwconv(d),
             Work::Requant { from, to, requant } => self.requant(from, to, requant)?,
+            Work::Residual { from, other, to, requant } => self.residual(from, other, to, requant)?,
             Work::Binary(b) => self.binary(b)?,
             Work::Unary { op, from, to } => self.unary(op, from, to)?,
             Work::Shift { from, to, amount } => self.shift(from, to, *amount),

@@ -32,7 +32,8 @@ impl Exec<'_, '_> {
             }
             let n = if p.flags & flags::PAD != 0 { p.window.taps_padded(oh, ow) } else { inside };
             for (&w, c) in window.iter().zip(0..) {
-                let y = if average { means.value(w, n, &mut self.dynamic)? } else { w.max(p.target.lo).min(p.target.hi) };
+                let y =
+                    if average { means.value(w, n, &mut self.dynamic)? } else { w.max(p.target.lo).min(p.target.hi) };
                 self.chip.row_mut(&p.to, pixel)[c] = y as u8;
             }
         }

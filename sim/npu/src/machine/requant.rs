@@ -21,6 +21,13 @@ impl Table {
         Ok(Self { entries })
     }
 
+    /// Bias and f32 multiplier of column `n`; 0 for an entry of the Q31 modes.
+    pub fn real(&self, n: usize) -> (i32, f32) {
+        let (bias, requant) = &self.entries[if self.entries.len() == 1 { 0 } else { n }];
+        let m = if let Multiplier::Fp32(m) = requant.multiplier { m } else { 0.0 };
+        (*bias, m)
+    }
+
     /// One row of accumulators to output bytes; counts the outputs that the clamp changed.
     pub fn row(&self, acc: &[i32], out: &mut [u8], counters: &mut Counters) {
         let single = self.entries.len() == 1;
@@ -45,8 +52,7 @@ pub(super) fn apply(requant: &Requant, acc: i32, counters: &mut Counters) -> i32
 
 fn entry(chunk: &[u8; 12], settings: &Requantize) -> Result<(i32, Requant), Fault> {
     let word = |i: usize| [chunk[i], chunk[i + 1], chunk[i + 2], chunk[i + 3]];
-    let (bias, bits, shift) =
-        (i32::from_le_bytes(word(0)), u32::from_le_bytes(word(4)), i32::from_le_bytes(word(8)));
+    let (bias, bits, shift) = (i32::from_le_bytes(word(0)), u32::from_le_bytes(word(4)), i32::from_le_bytes(word(8)));
     let multiplier = if settings.mode == RequantMode::Fp32Rne {
         let m = f32::from_bits(bits);
         check_fp32_multiplier(m).map_err(|e| Fault::Constants(e.to_string()))?;

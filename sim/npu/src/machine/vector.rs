@@ -9,7 +9,7 @@ use crate::error::Fault;
 use crate::isa::{Opcode, flags};
 use crate::program::{Binary, Operand, Requantize, Tile, Unary};
 use ottava_hal::refmath::tflite::{TfliteAdd, tflite_mul, tflite_mul_multiplier};
-use ottava_hal::refmath::{RefmathError, SoftmaxLut, Target, elementwise, lut, round, softmax};
+use ottava_hal::refmath::{RefmathError, SoftmaxLut, Target, elementwise, epilogue, lut, round, softmax};
 
 type Result<T> = std::result::Result<T, Fault>;
 
@@ -22,6 +22,35 @@ impl Exec<'_, '_> {
         for i in 0..from.rows {
             let acc = self.chip.acc_row(from, i).to_vec();
             table.row(&acc, self.chip.row_mut(to, i), &mut self.dynamic);
+        }
+        Ok(())
+    }
+
+    pub(super) fn residual(
+        &mut self,
+        from: &Tile,
+        (other, operand): &(Tile, Operand),
+        to: &Tile,
+        settings: &Requantize,
+    ) -> Result<()> {
+        let table = Table::read(&self.chip, settings)?;
+        let target = settings.target;
+        let open = Target { lo: i32::MIN, hi: i32::MAX, ..target };
+        let x = self.chip.values(other, operand.dtype);
+        for (i, x) in (0..to.rows).zip(x.chunks_exact(to.len as usize)) {
+            let acc = self.chip.acc_row(from, i).to_vec();
+            let out = self.chip.row_mut(to, i);
+            for (n, (acc, &x)) in acc.iter().zip(x).enumerate() {
+                let (bias, m) = table.real(n);
+                let sum = |to| epilogue::residual(acc.wrapping_add(bias), m, x, operand.affine, |t| t, to);
+                let y = sum(target);
+                if y == target.lo || y == target.hi {
+                    let wide = sum(open);
+                    self.dynamic.saturated_low += u64::from(wide < y);
+                    self.dynamic.saturated_high += u64::from(wide > y);
+                }
+                out[n] = y as u8;
+            }
         }
         Ok(())
     }

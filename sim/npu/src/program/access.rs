@@ -45,6 +45,9 @@ impl Step {
             Work::Dwconv(d) => {
                 vec![read("the image", d.image), read("the weights", d.weights), write("the accumulators", d.acc)]
             }
+            Work::Residual { from, other, to, .. } => {
+                vec![read("the accumulators", *from), read("the second operand", other.0), write("the output", *to)]
+            }
             Work::Requant { from, to, .. } => vec![read("the accumulators", *from), write("the output", *to)],
             Work::Binary(b) => {
                 vec![read("the first operand", b.a.0), read("the second operand", b.b.0), write("the output", b.out)]
@@ -70,10 +73,12 @@ impl Step {
     pub fn table(&self) -> Option<(&'static str, Tile)> {
         use super::Unary;
         match &self.work {
-            Work::Store { requant: Some(r), .. } | Work::Requant { requant: r, .. } => {
-                Some(("the requantizer's table", r.table))
+            Work::Store { requant: Some(r), .. }
+            | Work::Requant { requant: r, .. }
+            | Work::Residual { requant: r, .. } => Some(("the requantizer's table", r.table)),
+            Work::Unary { op: Unary::Lut8 { table } | Unary::Lut16 { table }, .. } => {
+                Some(("the lookup table", *table))
             }
-            Work::Unary { op: Unary::Lut8 { table } | Unary::Lut16 { table }, .. } => Some(("the lookup table", *table)),
             Work::Unary { op: Unary::Softmax { table, .. }, .. } => Some(("the exponential table", *table)),
             _ => None,
         }

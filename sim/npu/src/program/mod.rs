@@ -5,6 +5,7 @@
 
 mod access;
 mod resolve;
+mod resolve_array;
 mod resolve_vector;
 mod tile;
 
@@ -47,6 +48,7 @@ pub enum Work {
     Gemm(Gemm),
     Dwconv(Dwconv),
     Requant { from: Tile, to: Tile, requant: Requantize },
+    Residual { from: Tile, other: (Tile, Operand), to: Tile, requant: Requantize },
     Binary(Binary),
     Unary { op: Unary, from: Tile, to: Tile },
     Shift { from: Tile, to: Tile, amount: u32 },

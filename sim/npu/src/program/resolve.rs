@@ -3,7 +3,7 @@
 //! Every tile that comes out of here is non-empty, has no overlapping rows and lies inside its memory, and every type
 //! and mode is one that the configuration and the machine have. Sums of sizes are computed in u64 and cannot wrap.
 
-use super::{DramTile, Dwconv, Factor, Gemm, Im2col, Operand, Requantize, Step, Tile, Window, Work};
+use super::{DramTile, Factor, Operand, Requantize, Step, Tile, Window, Work};
 use crate::NpuConfig;
 use crate::config::NpuType;
 use crate::error::{Fault, Violation};
@@ -61,7 +61,7 @@ pub(super) struct Cx<'a> {
     config: &'a NpuConfig,
     regions: &'a [u64; 4],
     regs: Registers,
-    factor: Option<Factor>,
+    pub(super) factor: Option<Factor>,
 }
 
 type Result<T> = std::result::Result<T, Fault>;
@@ -160,10 +160,16 @@ impl Cx<'_> {
         }
     }
 
-    fn dram(&self, what: &'static str, at: u32, rows: u64, len: u64, pitch: u64) -> Result<DramTile> {
+    /// A DRAM tile at an address operand.
+    pub(super) fn dram(&self, what: &'static str, at: u32, rows: u64, len: u64, pitch: u64) -> Result<DramTile> {
         let addr = DramAddr::from_bits(at).ok_or(Fault::Place { what, expected: "regions 0 to 3" })?;
         let offset = (u64::from(self.regs.get(Reg::Dhi)) << 29) + u64::from(addr.offset);
-        self.dram_at(what, DramTile { region: addr.region, offset, rows: rows as u32, len: len as u32, pitch }, rows, len)
+        self.dram_at(
+            what,
+            DramTile { region: addr.region, offset, rows: rows as u32, len: len as u32, pitch },
+            rows,
+            len,
+        )
     }
 
     /// Checks a DRAM tile whose counts were not cut to 32 bits yet.
@@ -177,104 +183,6 @@ impl Cx<'_> {
             return Err(Fault::Bounds { what, space: tile.region.name(), end, limit });
         }
         Ok(tile)
-    }
-
-    fn load(&self, inst: &Inst) -> Result<Work> {
-        let (rows, len) = (u64::from(self.reg(Reg::Rows)), u64::from(self.reg(Reg::Rowb)));
-        let pitch = if inst.flags & flags::BCAST != 0 { 0 } else { dense(self.reg(Reg::Dstride), len) };
-        let from = self.dram("the load's source", inst.a, rows, len, pitch)?;
-        let to = self.transfer_tile("the load's destination", inst.b, rows, len, true)?;
-        let accumulate = Local::from_bits(inst.b).is_some_and(|l| l.accumulate);
-        Ok(Work::Load { from, to, accumulate })
-    }
-
-    /// The local side of a transfer of `len` bytes per row; `wide` accumulators move four bytes each.
-    fn transfer_tile(&self, what: &'static str, at: u32, rows: u64, len: u64, wide: bool) -> Result<Tile> {
-        let is_acc = Local::from_bits(at).is_some_and(|l| l.space == Space::Acc);
-        if !is_acc || !wide {
-            return self.tile(what, at, rows, len, Reg::Lstride);
-        }
-        if !len.is_multiple_of(4) {
-            return Err(Fault::Value { what, found: len as i64, expected: "a multiple of 4 bytes per row" });
-        }
-        self.tile(what, at, rows, len / 4, Reg::Lstride)
-    }
-
-    fn store(&self, inst: &Inst) -> Result<Work> {
-        let what = "the store's destination";
-        let (rows, len) = (u64::from(self.reg(Reg::Rows)), u64::from(self.reg(Reg::Rowb)));
-        let to = self.dram(what, inst.b, rows, len, dense(self.reg(Reg::Dstride), len))?;
-        if to.pitch < len && rows > 1 {
-            return Err(Fault::Overlap { what, len, pitch: to.pitch });
-        }
-        if !to.region.is_writable() {
-            return Err(Fault::ReadOnly(to.region.name()));
-        }
-        let local = Local::from_bits(inst.a).ok_or(Fault::Place { what, expected: "a local address" })?;
-        let from = self.transfer_tile("the store's source", inst.a, rows, len, local.full_width)?;
-        let narrow = from.space == Space::Acc && !local.full_width;
-        let requant = narrow.then(|| self.requantize(len, inst.flags)).transpose()?;
-        Ok(Work::Store { from, to, requant })
-    }
-
-    fn im2col(&self, inst: &Inst) -> Result<Work> {
-        let window = self.window()?;
-        let channels = u64::from(self.reg(Reg::Ic));
-        let pitch = dense(self.reg(Reg::Dstride), channels);
-        let rows = u64::from(self.reg(Reg::Rows));
-        positive("ROWS", rows)?;
-        let len = product(&[window.kh.into(), window.kw.into(), channels]);
-        let to = self.bytes("the rows of taps", inst.b, rows, len, Reg::Lstride)?;
-        let per_image = window.pixels_out();
-        let images = (u64::from(inst.c) + rows).div_ceil(per_image);
-        let pixels = product(&[images, window.ih.into(), window.iw.into()]);
-        let image = self.dram("the image", inst.a, pixels, channels, pitch)?;
-        if pitch < channels && pixels > 1 {
-            return Err(Fault::Overlap { what: "the image", len: channels, pitch });
-        }
-        Ok(Work::Im2col(Im2col { image, window, first: inst.c, to, pad: self.reg(Reg::Padv) as u8 }))
-    }
-
-    fn preload(&mut self, inst: &Inst) -> Result<Work> {
-        let (k, n) = (self.reg(Reg::K), self.reg(Reg::N));
-        let dtype = self.dtype(Reg::DtypeW, "the weights", &[Dtype::S8, Dtype::U8, Dtype::S4])?;
-        let len = if dtype == Dtype::S4 { u64::from(n).div_ceil(2) } else { n.into() };
-        let tile = self.bytes("the preloaded operand", inst.a, k.into(), len, Reg::PitchW)?;
-        let zp = self.zero_point(Reg::Zw, dtype)?;
-        self.factor = Some(Factor { tile, k, n, dtype, zp });
-        Ok(Work::Preload)
-    }
-
-    fn gemm(&self, inst: &Inst) -> Result<Work> {
-        let w = self.factor.ok_or(Fault::NoPreload)?;
-        let m = u64::from(self.reg(Reg::M));
-        let input = self.operand(Reg::DtypeA, Reg::Sa, Reg::Za)?;
-        let a = self.bytes("the rows", inst.a, m, w.k.into(), Reg::PitchA)?;
-        let acc = self.acc("the accumulators", inst.b, m, w.n.into(), Reg::PitchO)?;
-        Ok(Work::Gemm(Gemm { a, input, w, acc, accumulate: accumulates(inst.flags, inst.b) }))
-    }
-
-    fn dwconv(&self, inst: &Inst) -> Result<Work> {
-        let window = self.window()?;
-        let (channels, n) = (self.reg(Reg::Groups), self.reg(Reg::N));
-        positive("GROUPS", channels.into())?;
-        if n == 0 || !n.is_multiple_of(channels) {
-            return Err(Fault::Value { what: "N", found: n.into(), expected: "a positive multiple of GROUPS" });
-        }
-        let pixels = product(&[window.ih.into(), window.iw.into()]);
-        let taps = product(&[window.kh.into(), window.kw.into()]);
-        let weight_dtype = self.dtype(Reg::DtypeW, "the weights", &[Dtype::S8, Dtype::U8])?;
-        Ok(Work::Dwconv(Dwconv {
-            image: self.bytes("the image", inst.a, pixels, channels.into(), Reg::PitchA)?,
-            input: self.operand(Reg::DtypeA, Reg::Sa, Reg::Za)?,
-            weights: self.bytes("the weights", inst.b, taps, n.into(), Reg::PitchW)?,
-            weight_dtype,
-            zw: self.zero_point(Reg::Zw, weight_dtype)?,
-            window,
-            multiplier: n / channels,
-            acc: self.acc("the accumulators", inst.c, window.pixels_out(), n.into(), Reg::PitchO)?,
-            accumulate: accumulates(inst.flags, inst.c),
-        }))
     }
 
     /// The window registers; every count is positive and at most 2^24, so that positions fit i64 with room to spare.
@@ -331,7 +239,11 @@ impl Cx<'_> {
         let (lo, hi) = (self.regs.signed(Reg::ClampLo), self.regs.signed(Reg::ClampHi));
         if lo > hi || lo < least || hi > greatest {
             let found = if lo < least { lo } else { hi };
-            return Err(Fault::Value { what: "the clamp", found: found.into(), expected: "LO <= HI in DTYPE_O's range" });
+            return Err(Fault::Value {
+                what: "the clamp",
+                found: found.into(),
+                expected: "LO <= HI in DTYPE_O's range",
+            });
         }
         Ok(Target { scale: self.scale(Reg::So)?, zp: self.regs.signed(Reg::Zo), lo, hi })
     }
@@ -349,7 +261,8 @@ impl Cx<'_> {
         Ok(scale)
     }
 
-    fn zero_point(&self, reg: Reg, dtype: Dtype) -> Result<i32> {
+    /// A zero point, which must be a value of its type.
+    pub(super) fn zero_point(&self, reg: Reg, dtype: Dtype) -> Result<i32> {
         let zp = self.regs.signed(reg);
         if dtype.range().is_some_and(|(lo, hi)| (lo..=hi).contains(&zp)) {
             return Ok(zp);
@@ -389,11 +302,13 @@ pub(super) fn accumulates(bits: u16, at: u32) -> bool {
     bits & flags::ACC != 0 || Local::from_bits(at).is_some_and(|l| l.accumulate)
 }
 
-fn dense(pitch: u32, len: u64) -> u64 {
+/// A pitch in bytes; 0 is dense.
+pub(super) fn dense(pitch: u32, len: u64) -> u64 {
     if pitch == 0 { len } else { pitch.into() }
 }
 
-fn positive(what: &'static str, count: u64) -> Result<()> {
+/// Refuses a size of 0.
+pub(super) fn positive(what: &'static str, count: u64) -> Result<()> {
     if count > 0 { Ok(()) } else { Err(Fault::Value { what, found: 0, expected: "a positive size" }) }
 }
 

@@ -4,6 +4,7 @@ use super::resolve::{Cx, accumulates, product};
 use super::{Binary, Pool, Unary, Work};
 use crate::error::Fault;
 use crate::isa::{Dtype, Inst, Opcode, Reg, Space, flags};
+use ottava_hal::refmath::tflite::{TfliteAdd, tflite_mul_multiplier};
 use ottava_hal::refmath::{RequantMode, Target};
 
 type Result<T> = std::result::Result<T, Fault>;
@@ -23,7 +24,10 @@ impl Cx<'_> {
                 to: self.bytes("the output", inst.b, m, n, Reg::PitchO)?,
                 requant: self.requantize(n, inst.flags)?,
             }),
-            Opcode::Add | Opcode::Sub | Opcode::Mul | Opcode::Min | Opcode::Max | Opcode::Cmp => self.binary(inst, m, n),
+            Opcode::Residual => self.residual(inst, m, n),
+            Opcode::Add | Opcode::Sub | Opcode::Mul | Opcode::Min | Opcode::Max | Opcode::Cmp => {
+                self.binary(inst, m, n)
+            }
             Opcode::Shift => {
                 if inst.c > 31 {
                     return Err(Fault::Value { what: "the shift", found: inst.c.into(), expected: "0 to 31" });
@@ -39,6 +43,22 @@ impl Cx<'_> {
         }
     }
 
+    /// The multiplier of RESIDUAL is the f32 one of a real value; the other modes have none.
+    fn residual(&self, inst: &Inst, m: u64, n: u64) -> Result<Work> {
+        let requant = self.requantize(n, inst.flags)?;
+        if requant.mode != RequantMode::Fp32Rne {
+            let found = requant.mode.as_u32().into();
+            return Err(Fault::Value { what: "RQ_MODE", found, expected: "1 (fp32_rne) for RESIDUAL" });
+        }
+        let other = self.bytes("the second operand", inst.b, m, n, Reg::PitchW)?;
+        Ok(Work::Residual {
+            from: self.acc("the accumulators", inst.a, m, n, Reg::PitchA)?,
+            other: (other, self.operand(Reg::DtypeW, Reg::Sb, Reg::Zb)?),
+            to: self.bytes("the output", inst.c, m, n, Reg::PitchO)?,
+            requant,
+        })
+    }
+
     fn binary(&self, inst: &Inst, m: u64, n: u64) -> Result<Work> {
         let rows = if inst.flags & flags::BROW != 0 { 1 } else { m };
         let len = if inst.flags & flags::BELEM != 0 { 1 } else { n };
@@ -48,7 +68,7 @@ impl Cx<'_> {
             let expected = "2 or 3 with TFL, and TFL without QLIN";
             return Err(Fault::Value { what: "RQ_MODE", found: mode.as_u32().into(), expected });
         }
-        Ok(Work::Binary(Binary {
+        let binary = Binary {
             op: inst.op,
             flags: inst.flags,
             mode,
@@ -62,7 +82,16 @@ impl Cx<'_> {
             ),
             out: self.bytes("the output", inst.c, m, n, Reg::PitchO)?,
             target: self.target()?,
-        }))
+        };
+        if tflite {
+            // The constants are computed when the operation runs; here it shows whether they exist.
+            let (a, b, target) = (binary.a.1.affine, binary.b.1.affine, binary.target);
+            let sum = TfliteAdd::new(mode, TfliteAdd::SHIFT_8, a, b, target).map(drop);
+            let product = tflite_mul_multiplier(a.scale, b.scale, target.scale, mode).map(drop);
+            let checked = if inst.op == Opcode::Mul { product } else { sum };
+            checked.map_err(|e| Fault::Constants(e.to_string()))?;
+        }
+        Ok(Work::Binary(binary))
     }
 
     fn unary(&self, inst: &Inst, m: u64, n: u64) -> Result<Work> {
@@ -78,7 +107,9 @@ impl Cx<'_> {
             }
             Opcode::Cast => Unary::Cast { input: operand()?, target: self.target()? },
             Opcode::Rescale => Unary::Rescale { input: operand()?, target: self.target()? },
-            _ => Unary::Softmax { table: self.table(SOFTMAX_BYTES)?, input: operand()?, target: self.softmax_target()? },
+            _ => {
+                Unary::Softmax { table: self.table(SOFTMAX_BYTES)?, input: operand()?, target: self.softmax_target()? }
+            }
         };
         Ok(Work::Unary { op, from, to })
     }

@@ -167,11 +167,24 @@ mod tests {
 
     #[test]
     fn taps_match_a_direct_count() {
-        let axes = [(5_u32, 3_u32, 1_u32, 1_u32, 1_i32, 1_i32), (7, 3, 2, 2, -1, 0), (4, 5, 3, 1, 2, 3), (1, 1, 1, 1, 0, 0)];
+        let axes =
+            [(5_u32, 3_u32, 1_u32, 1_u32, 1_i32, 1_i32), (7, 3, 2, 2, -1, 0), (4, 5, 3, 1, 2, 3), (1, 1, 1, 1, 0, 0)];
         for (size, taps, step, distance, before, behind) in axes {
             let w = Window {
-                ih: size, iw: size, kh: taps, kw: taps, sh: step, sw: step, dh: distance, dw: distance,
-                pt: before, pl: before, pb: behind, pr: behind, oh: 4, ow: 4,
+                ih: size,
+                iw: size,
+                kh: taps,
+                kw: taps,
+                sh: step,
+                sw: step,
+                dh: distance,
+                dw: distance,
+                pt: before,
+                pl: before,
+                pb: behind,
+                pr: behind,
+                oh: 4,
+                ow: 4,
             };
             for o in 0..4_u32 {
                 let at = |t: u32| i64::from(o * step) - i64::from(before) + i64::from(t * distance);

@@ -1,7 +1,7 @@
 //! What one step costs: cycles of its unit, bytes of its transfer, and the static counters.
 
 use crate::NpuConfig;
-use crate::analytic::{ArrayShape, Depthwise, Gemm, compute_cycles, sram_accesses};
+use crate::analytic::{ArrayShape, Depthwise, Fold, Gemm, compute_cycles, fold_cycles, sram_accesses};
 use crate::config::Depthwise as Policy;
 use crate::error::Fault;
 use crate::isa::{Queue, Space};
@@ -11,10 +11,12 @@ use crate::program::{Access, Dwconv, Place, Pool, Step, Unary, Work};
 /// The cost of one step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cost {
-    /// Cycles of the array or the vector unit; 0 for transfers and control.
+    /// Cycles of the array or the vector unit until the results are there; 0 for transfers and control.
     pub cycles: u64,
-    /// Bytes over the memory bus; 0 for all but transfers.
-    pub dma_bytes: u64,
+    /// Cycles until the next instruction of the queue may start; less than `cycles` where an array overlaps products.
+    pub hold: u64,
+    /// Bytes over the memory bus; `None` for all but transfers.
+    pub dma_bytes: Option<u64>,
     /// The counters that do not depend on data.
     pub counters: Counters,
 }
@@ -32,6 +34,7 @@ pub fn cost(config: &NpuConfig, step: &Step) -> Result<Cost, Fault> {
             let shape = ArrayShape::from(&config.array);
             let gemm = Gemm::new(g.a.rows.into(), g.w.n.into(), g.w.k.into());
             cost.cycles = compute_cycles(&shape, &gemm).map_err(range)?;
+            cost.hold = hold(&shape, &gemm, cost.cycles).map_err(range)?;
             let accesses = sram_accesses(&shape, &gemm).map_err(range)?;
             cost.counters.macs = gemm.macs().map_err(range)?;
             cost.counters.sram_bytes_read = accesses.a.saturating_add(accesses.w);
@@ -41,6 +44,14 @@ pub fn cost(config: &NpuConfig, step: &Step) -> Result<Cost, Fault> {
         _ => vector(config, &mut cost, step),
     }
     Ok(cost)
+}
+
+/// How long a product of `cycles` keeps the array: its first fold fills the array while the product before drains.
+fn hold(shape: &ArrayShape, gemm: &Gemm, cycles: u64) -> crate::analytic::Result<u64> {
+    let Some(first) = shape.folds(gemm)?.iter().next() else { return Ok(cycles) };
+    let alone = fold_cycles(shape, &first)?;
+    let behind_another = fold_cycles(shape, &Fold { row: 1, ..first })?;
+    Ok(cycles.saturating_sub(alone).saturating_add(behind_another))
 }
 
 fn range(e: crate::analytic::Error) -> Fault {
@@ -69,9 +80,10 @@ fn transfer(config: &NpuConfig, cost: &mut Cost, step: &Step) {
     if let Work::Store { requant: Some(_), from, .. } = &step.work {
         counters.requantized = from.units();
     }
-    cost.dma_bytes = counters.dram_bytes_read.saturating_add(counters.dram_bytes_written);
+    let bytes = counters.dram_bytes_read.saturating_add(counters.dram_bytes_written);
+    cost.dma_bytes = Some(bytes);
     counters.dma_transfers = 1;
-    counters.dma_bursts = cost.dma_bytes.div_ceil(config.dma.max_burst.into());
+    counters.dma_bursts = bytes.div_ceil(config.dma.max_burst.into());
 }
 
 fn depthwise(config: &NpuConfig, cost: &mut Cost, step: &Step, d: &Dwconv) -> Result<(), Fault> {
@@ -89,6 +101,7 @@ fn depthwise(config: &NpuConfig, cost: &mut Cost, step: &Step, d: &Dwconv) -> Re
     let costs = costs.collect::<Result<Vec<_>, _>>()?;
     let per_op = if step.queue == Queue::Vec { config.vector_cycles("mac") } else { 1 };
     cost.cycles = costs.iter().map(|c| c.cycles).min().unwrap_or(0).saturating_mul(per_op);
+    cost.hold = cost.cycles;
     cost.counters.macs = d.acc.units().saturating_mul(taps);
     Ok(())
 }
@@ -99,9 +112,10 @@ fn vector(config: &NpuConfig, cost: &mut Cost, step: &Step) {
     let name = step.op.info().cycles.unwrap_or("nop");
     let groups = elements.div_ceil(config.vector.lanes.into());
     cost.cycles = groups.saturating_mul(config.vector_cycles(name));
+    cost.hold = cost.cycles;
     cost.counters.vector_ops = elements;
     match &step.work {
-        Work::Requant { from, .. } => cost.counters.requantized = from.units(),
+        Work::Requant { from, .. } | Work::Residual { from, .. } => cost.counters.requantized = from.units(),
         Work::Unary { op: Unary::Lut8 { .. } | Unary::Softmax { .. }, from, .. } => {
             cost.counters.lut_lookups = from.units();
         }
@@ -113,7 +127,7 @@ fn vector(config: &NpuConfig, cost: &mut Cost, step: &Step) {
 /// Elementary operations of a vector instruction; a Softmax walks each row three times.
 fn elements(work: &Work) -> u64 {
     match work {
-        Work::Requant { from, .. } | Work::Shift { from, .. } => from.units(),
+        Work::Requant { from, .. } | Work::Residual { from, .. } | Work::Shift { from, .. } => from.units(),
         Work::Redsum { from, .. } | Work::Redmax { from, .. } => from.units(),
         Work::Binary(b) => b.out.units(),
         Work::Unary { op: Unary::Softmax { .. }, from, .. } => from.units().saturating_mul(3),

@@ -1,7 +1,7 @@
 //! The event engine: queues, tokens, events and DMA channels.
 //!
-//! **Start.** A queue's head starts at the latest of: its issue, the end of the instruction before it (transfers: the
-//! start, since up to `in_flight` of them overlap), each popped token, room for each pushed token (reserved at the
+//! **Start.** A queue's head starts at the latest of: its issue, the time for which the instruction before it holds
+//! the unit (transfers: none, since up to `in_flight` of them overlap; products on a pipelined array: less than they take), each popped token, room for each pushed token (reserved at the
 //! start), its event, and its DMA channel. Fence events are signalled by the host before the run.
 //! **Transfers.** A transfer takes `L + bytes/B`; the bus carries the data of one transfer at a time. With an in-flight
 //! limit of 1 a transfer holds one of the channels until its end; above, each queue has up to channels times the limit
@@ -115,7 +115,10 @@ impl<'a> Engine<'a> {
 
     /// The earliest possible action.
     fn act(&mut self) -> Result<(), Violation> {
-        let heads = Queue::ALL.into_iter().filter_map(|q| self.head_start(q).map(|latest| (latest.at, Some((q, latest)))));
+        let heads = Queue::ALL
+            .into_iter()
+            .rev()
+            .filter_map(|q| self.head_start(q).map(|latest| (latest.at, Some((q, latest)))));
         let issue = self.issue_time().map(|at| (at, None));
         let first = heads.chain(issue).min_by_key(|(at, _)| *at);
         match first {
@@ -192,7 +195,7 @@ impl<'a> Engine<'a> {
 
     /// Adds the conditions of channels and of exclusive use.
     fn resources(&self, queue: Queue, s: usize, latest: &mut Latest) {
-        let is_transfer = self.costs[s].dma_bytes > 0;
+        let is_transfer = self.costs[s].dma_bytes.is_some();
         let other = if queue == Queue::Ld { Reason::DmaOut } else { Reason::DmaIn };
         if is_transfer {
             let limit = self.in_flight_limit();
@@ -218,15 +221,18 @@ impl<'a> Engine<'a> {
         let start = latest.at;
         let cost = &self.costs[s];
         self.take(queue, s, start);
-        let is_transfer = cost.dma_bytes > 0;
-        let end = if is_transfer { self.transfer_end(start, cost.dma_bytes) } else { start.saturating_add(cost.cycles) };
+        let is_transfer = cost.dma_bytes.is_some();
+        let end = match cost.dma_bytes {
+            Some(bytes) => self.transfer_end(start, bytes),
+            None => start.saturating_add(cost.cycles),
+        };
         let limit = self.in_flight_limit();
         let state = &mut self.queues[q];
         state.room_at = start;
         let end = end.max(state.last_end);
         account(state, start, end, latest.reason);
         let streams = matches!(queue, Queue::Ld | Queue::St);
-        state.free_at = if streams { start } else { end };
+        state.free_at = if streams { start } else { start.saturating_add(cost.hold) };
         state.last_end = end;
         if is_transfer {
             while state.in_flight.len() >= limit {
@@ -272,8 +278,12 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// The end of a transfer that starts at `start`, on the channel that is free first.
+    /// The end of a transfer that starts at `start`, on the channel that is free first. A transfer of nothing waits for
+    /// a channel like any other and takes no time.
     fn transfer_end(&mut self, start: u64, bytes: u64) -> u64 {
+        if bytes == 0 {
+            return start;
+        }
         let dram = Dram { latency: 0, ..Dram::from(&self.config.dram) };
         let data = dram.transfer(bytes).map_or(u64::MAX, crate::analytic::Time::ceil);
         let latency = self.config.dram.latency();

@@ -2,7 +2,8 @@
 //!
 //! The engine is event-driven at instruction granularity and sees shapes only, never data: [`simulate`] runs once when a
 //! stream is loaded. It acts in the order of time: of the command processor and the four queue heads, the one that can
-//! act first does; ties go to the queues in chain order. Every action enables others at its own time or later, so times
+//! act first does; ties go to the queue nearest the end of the chain (a store goes before a
+//! load). Every action enables others at its own time or later, so times
 //! never go back, and the order of starts is a legal order of execution. The machine executes in that order.
 //!
 //! **Accounting.** A queue's cycles up to the total are busy or belong to exactly one [`Reason`]: a gap before an
@@ -39,8 +40,7 @@ pub enum Reason {
 
 impl Reason {
     /// Every reason, in the order of ties.
-    pub const ALL: [Self; 6] =
-        [Self::DmaIn, Self::DmaOut, Self::DepToken, Self::Issue, Self::Vector, Self::Drain];
+    pub const ALL: [Self; 6] = [Self::DmaIn, Self::DmaOut, Self::DepToken, Self::Issue, Self::Vector, Self::Drain];
 
     /// The name in reports.
     pub const fn name(self) -> &'static str {
@@ -121,7 +121,8 @@ impl Timing {
             let fresh = NodeTime { start: span.start, ..NodeTime::default() };
             let time: &mut NodeTime = nodes.entry(node).or_insert(fresh);
             time.end = time.end.max(span.end);
-            time.busy[step.queue.index()] += span.end - span.start;
+            let busy = &mut time.busy[step.queue.index()];
+            *busy = busy.saturating_add(span.end - span.start);
         }
         nodes
     }

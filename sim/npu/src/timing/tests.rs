@@ -18,13 +18,8 @@ fn device() -> NpuConfig {
 
 fn timing(config: &NpuConfig, mut commands: Vec<Inst>) -> Timing {
     commands.push(Inst::new(Opcode::End, 0, 0, 0));
-    let stream = Stream {
-        commands,
-        constants: vec![0; 4096],
-        regions: [4096; 4],
-        nodes: vec![],
-        config_hash: config.hash64(),
-    };
+    let stream =
+        Stream { commands, constants: vec![0; 4096], regions: [4096; 4], nodes: vec![], config_hash: config.hash64() };
     Program::load(config, stream).unwrap_or_else(|e| panic!("{e}")).timing().clone()
 }
 
@@ -52,6 +47,24 @@ fn latencies_overlap_up_to_the_limit() {
     assert_eq!(timing(&config, three.clone()).total_cycles, 220);
     config.dma.in_flight = 3;
     assert_eq!(timing(&config, three).total_cycles, 130);
+}
+
+#[test]
+fn products_behind_one_another_overlap_on_a_pipelined_array() {
+    let cycles = |timing, n| {
+        let mut config = device();
+        config.array.timing = timing;
+        let mut commands = load(256, 0).to_vec();
+        commands.push(Inst::new(Opcode::Ld2d, 0, Local::w(0).bits(), 0).push_next());
+        commands.extend([Reg::M, Reg::N, Reg::K].map(|r| Inst::set(r, 16)));
+        commands.push(Inst::new(Opcode::Preload, Local::w(0).bits(), 0, 0).pop_prev());
+        let product = Inst::new(Opcode::Gemm, Local::a(0).bits(), Local::acc(0).bits(), 0);
+        commands.extend(std::iter::repeat_n(product, n));
+        self::timing(&config, commands).queue(Queue::Ex).busy
+    };
+    // One fold of 16 x 16 alone: 16 + 2 * 16 + 16 - 2; another one each 16 cycles.
+    assert_eq!([1, 2, 5].map(|n| cycles(crate::config::Timing::Pipelined, n)), [62, 78, 126]);
+    assert_eq!([1, 2].map(|n| cycles(crate::config::Timing::FoldSerial, n)), [62, 124]);
 }
 
 #[test]

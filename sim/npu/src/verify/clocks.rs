@@ -20,9 +20,24 @@ pub(super) struct Clocks {
     ready: [VecDeque<Clock>; 3],
     free: [VecDeque<Clock>; 3],
     events: BTreeMap<u32, VecDeque<Clock>>,
+    /// Steps of each queue that are still to come.
+    remaining: Clock,
 }
 
 impl Clocks {
+    /// The clocks at the start of a program.
+    pub fn new(steps: &[Step]) -> Self {
+        let mut clocks = Self::default();
+        steps.iter().for_each(|step| clocks.remaining[step.queue.index()] += 1);
+        clocks
+    }
+
+    /// Steps of each queue that have ended before every step that is still to come starts.
+    pub fn floor(&self) -> Clock {
+        let open = || self.queues.iter().zip(self.remaining).filter(|(_, n)| *n > 0).map(|(clock, _)| clock);
+        std::array::from_fn(|q| open().map(|clock| clock[q]).min().unwrap_or(u32::MAX))
+    }
+
     /// The clock of the next step of its queue. Steps must come in an order of execution.
     pub fn advance(&mut self, step: &Step) -> Clock {
         let q = step.queue.index();
@@ -42,6 +57,7 @@ impl Clocks {
             take(self.events.get_mut(&e));
         }
         clock[q] += 1;
+        self.remaining[q] = self.remaining[q].saturating_sub(1);
         self.queues[q] = clock;
         if tokens.push_prev && q > 0 {
             self.free[q - 1].push_back(clock);

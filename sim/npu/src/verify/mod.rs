@@ -24,7 +24,7 @@ use crate::program::{Operand, Step, Work};
 use crate::timing::Timing;
 use clocks::Clocks;
 use ottava_hal::refmath::bounds::max_operand;
-use shadow::{Shadow, Stamp};
+use shadow::{Now, Shadow, Stamp};
 use std::collections::BTreeMap;
 
 /// Violations that are collected before verification stops.
@@ -47,15 +47,19 @@ pub fn header(config: &NpuConfig, stream: &Stream) -> Vec<Violation> {
 /// (V2) to (V5), over the steps in the order of starts.
 pub fn order(steps: &[Step], timing: &Timing) -> Vec<Violation> {
     let mut violations = shared_events(steps);
-    let mut clocks = Clocks::default();
+    let mut clocks = Clocks::new(steps);
     let mut shadow = Shadow::default();
+    let mut indices: [Vec<usize>; 4] = Default::default();
     for span in &timing.spans {
         let step = &steps[span.step as usize];
         let clock = clocks.advance(step);
-        let stamp = Stamp { queue: step.queue, position: clock[step.queue.index()], index: step.index };
+        let stamp = Stamp { queue: step.queue, position: clock[step.queue.index()] };
+        indices[step.queue.index()].push(step.index);
         let bound = accumulation(step, &shadow, &mut violations);
+        let now = Now { stamp, clock, floor: clocks.floor(), bound };
         for access in step.accesses() {
-            if let Err(fault) = shadow.access(&access, stamp, &clock, bound) {
+            if let Err(conflict) = shadow.access(&access, &now) {
+                let fault = conflict.fault(&access, |s| indices[s.queue.index()][s.position as usize - 1]);
                 violations.push(Violation { index: step.index, node: step.node, fault });
             }
         }

@@ -71,7 +71,7 @@ fn bounds_shapes_and_types() {
     expect(|s| s.commands[7].b = Local::acc(16_380).bits(), 7, "memory acc at 16384; use a smaller tile");
     expect(|s| s.commands[10].b = 0, 10, "region in is read only");
     expect(|s| s.commands[4] = Inst::set(Reg::DtypeW, 3), 6, "the weights has type s16");
-    expect(|s| s.commands[3] = Inst::set(Reg::PitchW, 3), 6, "rows of 1 at a pitch");
+    expect(|s| s.commands[3] = Inst::set(Reg::PitchW, 3), 6, "rows of 4 at a pitch of 3");
     expect(|s| s.commands[3] = Inst::set(Reg::Za, 200), 7, "ZA is 200");
     expect(|s| s.commands[6] = Inst::new(Opcode::Nop, 0, 0, 0).on(Queue::Ex).pop_prev(), 7, "without a PRELOAD");
     expect(|s| s.commands[7].a = Local::acc(0).bits(), 7, "must lie in a scratchpad");

@@ -1,11 +1,12 @@
 //! Element-wise operations, tables and reductions.
 
 use super::conv::dram;
-use super::{target_registers, value};
+use super::{entry, target_registers, value};
 use crate::NpuConfig;
 use crate::isa::{Dtype, Inst, Local, Opcode, Reg, Region, flags};
 use crate::testing::{Builder, Rng, run, signed};
 use ottava_hal::refmath::elementwise as qdq;
+use ottava_hal::refmath::epilogue::residual;
 use ottava_hal::refmath::tflite::{TfliteAdd, tflite_mul, tflite_mul_multiplier};
 use ottava_hal::refmath::{Affine, RequantMode, SoftmaxLut, Target, lut};
 
@@ -32,7 +33,12 @@ fn apply(op: Opcode, bits: u16, mode: u32, operands: &[&[u8]], table: &[u8], c: 
         b.push(Inst::new(Opcode::Ld2d, dram(Region::Const, 0), Local::w(0).bits(), 0));
     }
     b.set(&target_registers(Dtype::S8, OUT));
-    b.set(&[(Reg::Sa, A.scale.to_bits()), (Reg::Za, signed(A.zp)), (Reg::Sb, B.scale.to_bits()), (Reg::Zb, signed(B.zp))]);
+    b.set(&[
+        (Reg::Sa, A.scale.to_bits()),
+        (Reg::Za, signed(A.zp)),
+        (Reg::Sb, B.scale.to_bits()),
+        (Reg::Zb, signed(B.zp)),
+    ]);
     b.set(&[(Reg::M, ROWS as u32), (Reg::N, COLUMNS as u32), (Reg::DtypeW, Dtype::U8 as u32), (Reg::RqMode, mode)]);
     b.set(&[(Reg::Lut, Local::w(0).bits())]);
     let three = op.info().operands[2] == crate::isa::OperandKind::Local;
@@ -119,6 +125,37 @@ fn unary_operations() {
     let (out, _) = apply(Opcode::Cast, 0, 1, &[&a], &[], 0);
     let expected: Vec<u8> = a.iter().map(|&x| value(x, Dtype::S8).clamp(OUT.lo, OUT.hi) as u8).collect();
     assert_eq!(out, expected);
+}
+
+#[test]
+fn residuals_add_reals_to_products() {
+    // Accumulators from s32 data, one multiplier per channel, and u8 operands in the parameters B.
+    let config = NpuConfig::default();
+    let mut rng = Rng::new(6);
+    let (rows, n) = (5_usize, 7_usize);
+    let sums: Vec<i32> = (0..rows * n).map(|_| rng.below(4000) as i32 - 2000).collect();
+    let other = rng.bytes(rows * n);
+    let multiplier = |n: usize| 0.001 + n as f32 * 0.000_4;
+    let entries = (0..n).flat_map(|n| entry(RequantMode::Fp32Rne, multiplier(n), n as i32 * 50).0);
+    let input: Vec<u8> = sums.iter().flat_map(|v| v.to_le_bytes()).chain(other.iter().copied()).collect();
+    let mut b = Builder::new(input.len(), rows * n, 0, entries.collect());
+    b.set(&[(Reg::Rowb, (4 * rows * n) as u32)]);
+    b.push(Inst::new(Opcode::Ld2d, dram(Region::Input, 0), Local::acc(3).bits(), 0));
+    b.set(&[(Reg::Rowb, (rows * n) as u32)]);
+    b.push(Inst::new(Opcode::Ld2d, dram(Region::Input, (4 * rows * n) as u32), Local::a(0).bits(), 0));
+    b.set(&[(Reg::Rowb, (12 * n) as u32)]);
+    b.push(Inst::new(Opcode::Ld2d, dram(Region::Const, 0), Local::w(0).bits(), 0));
+    b.set(&target_registers(Dtype::S8, OUT)).set(&[(Reg::DtypeW, Dtype::U8 as u32), (Reg::M, rows as u32)]);
+    b.set(&[(Reg::N, n as u32), (Reg::Sb, B.scale.to_bits()), (Reg::Zb, signed(B.zp)), (Reg::RqTable, 1 << 28)]);
+    let inst = Inst::new(Opcode::Residual, Local::acc(3).bits(), Local::a(0).bits(), Local::a(500).bits());
+    b.push(inst.with(flags::PC));
+    b.set(&[(Reg::Rowb, (rows * n) as u32)]);
+    b.push(Inst::new(Opcode::St2d, Local::a(500).bits(), dram(Region::Output, 0), 0));
+    let (out, report) = run(&config, b.finish(&config), &input).unwrap();
+    let real = |i: usize| (sums[i] + (i % n) as i32 * 50, multiplier(i % n));
+    let expected = (0..rows * n).map(|i| residual(real(i).0, real(i).1, other[i].into(), B, |t| t, OUT) as u8);
+    assert_eq!(out, expected.collect::<Vec<_>>());
+    assert_eq!(report.counters.requantized, (rows * n) as u64);
 }
 
 #[test]

@@ -80,6 +80,17 @@ fn slower_array_timing_takes_longer() {
 }
 
 #[test]
+fn a_device_with_checksum_refuses_streams_without() {
+    let conv = Conv::small(RequantMode::Fp32Rne);
+    let constants = conv.constants(&mut Rng::new(35));
+    let config = NpuConfig { crc: true, ..NpuConfig::default() };
+    let stream = conv.stream(&config, &constants, [64, 16], false);
+    assert!(Program::from_bytes(&config, &stream.to_bytes(true)).is_ok());
+    let error = Program::from_bytes(&config, &stream.to_bytes(false)).unwrap_err();
+    assert!(error.to_string().contains("wants a checksum"), "{error}");
+}
+
+#[test]
 fn the_watchdog_and_short_memory_are_errors() {
     let conv = Conv::small(RequantMode::Fp32Rne);
     let mut rng = Rng::new(34);

@@ -4,6 +4,7 @@ mod conv;
 mod elementwise;
 mod hostile;
 mod laws;
+mod overlap;
 mod pools;
 
 use crate::isa::{Dtype, Reg};

@@ -1,0 +1,78 @@
+//! Softmax of rows on the vector unit (numerics.md section 6, `softmax_lut`).
+
+use super::{At, Chip, Loc, Params, Tiles, fits_u32, no_memory};
+use crate::emit::{Group, Op, Pipeline, Rows};
+use ottava_hal::Result;
+use ottava_npu::isa::{Local, Opcode, Reg};
+
+/// Bytes of the table of exponentials.
+const TABLE: usize = 4 * 256;
+
+/// Softmax of each of `rows` rows of `len` bytes.
+pub(crate) struct Softmax {
+    x: (Loc, Params),
+    table: Loc,
+    to: (Loc, Params),
+    rows: usize,
+    len: usize,
+    /// Rows of a tile.
+    tile: usize,
+}
+
+impl Softmax {
+    /// Chooses tiles, or refuses: a row is never cut. The clamp is in `to`.
+    pub(crate) fn new(
+        chip: &Chip,
+        x: (Loc, Params),
+        table: Loc,
+        to: (Loc, Params),
+        (rows, len): (usize, usize),
+    ) -> Result<Self> {
+        fits_u32(&[rows, len])?;
+        let tile = (chip.a / 4 / len.max(1)).min(rows);
+        if tile == 0 {
+            return Err(no_memory("the activations' scratchpad", 4 * len, chip.a));
+        }
+        if chip.w < TABLE {
+            return Err(no_memory("the weights' scratchpad", TABLE, chip.w));
+        }
+        Ok(Self { x, table, to, rows, len, tile })
+    }
+
+    fn work(&self, from: Local, to: Local, rows: usize) -> Op {
+        let (x, y) = (&self.x.1, &self.to.1);
+        Op::new(Opcode::Softmax, from.bits(), to.bits(), 0)
+            .size(rows, self.len)
+            .local(Reg::Lut, Local::w(0))
+            .dtype(Reg::DtypeA, x.dtype)
+            .dtype(Reg::DtypeO, y.dtype)
+            .float(Reg::So, y.scale)
+            .int(Reg::Zo, y.zp)
+            .int(Reg::ClampLo, y.lo)
+            .int(Reg::ClampHi, y.hi)
+    }
+}
+
+impl Tiles for Softmax {
+    fn kernel(&self) -> String {
+        format!("softmax {}x{}", self.tile, self.len)
+    }
+
+    fn emit(&self, pipe: &mut Pipeline<'_>, at: At<'_>) -> Result<()> {
+        let slot = self.tile * self.len;
+        for r in (0..self.rows).step_by(self.tile) {
+            let (rows, parity) = (self.tile.min(self.rows - r), pipe.groups() % 2);
+            let (input, output) = (Local::a((parity * slot) as u32), Local::a(((2 + parity) * slot) as u32));
+            let mut group = Group::default();
+            if r == 0 {
+                group.loads.push(Op::load(at(self.table), Local::w(0), Rows::dense(TABLE)));
+            }
+            let shape = Rows::dense(rows * self.len);
+            group.loads.push(Op::load(at(self.x.0.plus(r * self.len)), input, shape));
+            group.vector.push(self.work(input, output, rows));
+            group.stores.push(Op::store(output, at(self.to.0.plus(r * self.len)), shape));
+            pipe.group(group)?;
+        }
+        Ok(())
+    }
+}

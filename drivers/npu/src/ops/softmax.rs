@@ -1,0 +1,46 @@
+//! `Softmax` of bytes along the last axis, or over everything behind an axis (versions before 13).
+
+use super::{bad_shape, clamped, input, output, params_of, same_elements};
+use crate::lower::{Builder, Chip, Form, Softmax};
+use crate::rows::byte;
+use ottava_hal::capability::Operand;
+use ottava_hal::refmath::SoftmaxLut;
+use ottava_hal::{Error, Node, Reason, Result};
+
+/// Operator sets from this one on have rows along one axis only.
+const ALONG_AXIS: u32 = 13;
+
+/// The values.
+pub(crate) fn inputs(chip: &Chip) -> Vec<Operand> {
+    vec![byte(chip)]
+}
+
+/// Adds the step.
+pub(crate) fn lower(builder: &mut Builder<'_>, node: &Node) -> Result<()> {
+    let (x, y) = (input(node, 0)?, output(node)?);
+    let (from, to) = (params_of(builder, x)?, clamped(builder, node)?);
+    let dims = builder.dims(x)?;
+    let axis = axis(node, dims.len())?;
+    let (rows, len) = (dims[..axis].iter().product(), dims[axis..].iter().product::<usize>());
+    if node.version >= ALONG_AXIS && dims[axis.min(dims.len())..].iter().skip(1).any(|&d| d != 1) {
+        return Err(bad_shape(format!("rows along axis {axis} of {dims:?}, supported: the last axis")));
+    }
+    same_elements(builder, x, y)?;
+    let lut = SoftmaxLut::new(from.scale, to.target());
+    let lut = lut.map_err(|e| Error::unsupported(Reason::QuantScheme, e.to_string()))?;
+    let bytes: Vec<u8> = lut.table.iter().flat_map(|e| e.to_le_bytes()).collect();
+    let table = builder.pack(&bytes)?;
+    let (at, into) = (builder.want(x, Form::Plain)?, builder.make(y, Form::Plain)?);
+    let step = Softmax::new(builder.chip, (at, from), table, (into, to), (rows, len))?;
+    builder.step(vec![at], into, step);
+    Ok(())
+}
+
+/// Where rows begin.
+fn axis(node: &Node, rank: usize) -> Result<usize> {
+    let given = node.attrs.int("axis", if node.version < ALONG_AXIS { 1 } else { -1 })?;
+    let axis = if given < 0 { given.saturating_add(rank as i64) } else { given };
+    let end = if node.version < ALONG_AXIS { rank } else { rank.saturating_sub(1) };
+    let valid = usize::try_from(axis).ok().filter(|&a| a <= end && rank > 0);
+    valid.ok_or_else(|| Error::unsupported(Reason::AttrValue, format!("axis {given} of {rank} axes")))
+}

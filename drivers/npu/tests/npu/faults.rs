@@ -1,0 +1,125 @@
+//! Injected faults, loss and reset.
+
+use crate::common::{LONG, Rng, chip, compile, contents, data, finish, submission};
+use crate::network::network;
+use ottava_hal::fault::{Fault, FaultKind};
+use ottava_hal::{BufferDesc, CompileOptions, Device, Executable, Fence, Queue, Result, Status, Tensor};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+struct Setup {
+    device: Arc<dyn Device>,
+    queue: Arc<dyn Queue>,
+    exe: Arc<dyn Executable>,
+    inputs: Vec<Tensor>,
+}
+
+fn setup() -> Setup {
+    let mut rng = Rng::new(31);
+    let program = network(&mut rng);
+    let device = chip("Npu()");
+    let (queue, exe) = (device.create_queue().unwrap(), compile(device.as_ref(), &program));
+    Setup { queue, exe, inputs: data(&program, &mut rng), device }
+}
+
+impl Setup {
+    fn run(&self) -> Result<Vec<Vec<u8>>> {
+        let (s, outs) = submission(self.device.as_ref(), &self.exe, &self.inputs);
+        finish(self.device.as_ref(), self.queue.as_ref(), s)?;
+        Ok(contents(&outs))
+    }
+
+    fn inject(&self, kind: FaultKind) {
+        self.device.inject(Fault { kind, after_calls: 1, seed: 12_345 }).unwrap();
+    }
+}
+
+#[test]
+fn panics_and_lack_of_memory_are_errors_of_one_submission() {
+    let s = setup();
+    let good = s.run().unwrap();
+    for (kind, status) in [(FaultKind::Panic, Status::Panic), (FaultKind::OutOfMemory, Status::OutOfDeviceMemory)] {
+        s.inject(kind);
+        assert_eq!(s.run().unwrap(), good, "one call before it strikes");
+        assert_eq!(s.run().unwrap_err().status(), status);
+        assert_eq!(s.run().unwrap(), good, "the device goes on");
+    }
+}
+
+#[test]
+fn a_lack_of_memory_also_strikes_an_allocation() {
+    let s = setup();
+    s.device.inject(Fault { kind: FaultKind::OutOfMemory, after_calls: 0, seed: 0 }).unwrap();
+    let alloc = || s.device.alloc(&BufferDesc { bytes: 8, alignment: 64 });
+    assert_eq!(alloc().err().map(|e| e.status()), Some(Status::OutOfDeviceMemory));
+    alloc().unwrap();
+    s.run().unwrap();
+}
+
+#[test]
+fn a_delay_is_late_and_right_and_a_flipped_bit_is_one_bit() {
+    let s = setup();
+    let good = s.run().unwrap();
+    s.inject(FaultKind::Delay);
+    assert_eq!([s.run().unwrap(), s.run().unwrap()], [good.clone(), good.clone()]);
+    s.inject(FaultKind::BitFlip);
+    s.run().unwrap();
+    let bad = s.run().unwrap();
+    let differ = |(a, b): (&u8, &u8)| (a ^ b).count_ones();
+    let bits: u32 = good.concat().iter().zip(&bad.concat()).map(differ).sum();
+    assert_eq!(bits, 1);
+    s.inject(FaultKind::BitFlip);
+    s.device.clear_faults().unwrap();
+    assert_eq!([s.run().unwrap(), s.run().unwrap()], [good.clone(), good]);
+}
+
+#[test]
+fn a_lost_device_fails_its_fences_until_it_is_reset() {
+    let s = setup();
+    let idle = s.device.create_fence(0).unwrap();
+    s.device.inject(Fault { kind: FaultKind::Lost, after_calls: 0, seed: 0 }).unwrap();
+    assert_eq!(s.run().unwrap_err().status(), Status::DeviceLost);
+    assert_eq!(idle.wait(1, LONG).unwrap_err().status(), Status::DeviceLost);
+    let lost = |e: ottava_hal::Error| e.status() == Status::DeviceLost;
+    assert!(s.device.alloc(&BufferDesc { bytes: 8, alignment: 64 }).err().is_some_and(lost));
+    assert!(s.device.create_queue().err().is_some_and(lost));
+    s.device.reset().unwrap();
+    let mut rng = Rng::new(31);
+    let program = network(&mut rng);
+    assert!(s.run().unwrap_err().to_string().contains("before a reset"), "old executables stay void");
+    let exe = s.device.compile(&program, &CompileOptions::default()).unwrap();
+    Setup { exe, ..s }.run().unwrap();
+}
+
+#[test]
+fn a_hung_submission_ends_at_its_deadline_or_by_a_reset() {
+    let s = setup();
+    let hang = Fault { kind: FaultKind::Hang, after_calls: 0, seed: 0 };
+    s.device.inject(hang).unwrap();
+    let (mut run, _) = submission(s.device.as_ref(), &s.exe, &s.inputs);
+    run.deadline = Some(Instant::now() + Duration::from_millis(200));
+    assert_eq!(finish(s.device.as_ref(), s.queue.as_ref(), run).unwrap_err().status(), Status::Timeout);
+    // On a very slow machine the deadline may have passed before the fault could strike.
+    s.device.clear_faults().unwrap();
+    s.run().unwrap();
+    s.device.inject(hang).unwrap();
+    let (mut run, _) = submission(s.device.as_ref(), &s.exe, &s.inputs);
+    let fence = s.device.create_fence(0).unwrap();
+    run.signals = vec![(Arc::clone(&fence), 1)];
+    s.queue.submit(&run).unwrap();
+    assert_eq!(fence.wait(1, Duration::from_millis(20)).unwrap_err().status(), Status::Timeout, "still hanging");
+    s.device.reset().unwrap();
+    assert!(fence.wait(1, LONG).is_err());
+}
+
+#[test]
+fn a_closed_device_ends_what_waits() {
+    let s = setup();
+    let fence: Arc<dyn Fence> = s.device.create_fence(0).unwrap();
+    let (mut run, _) = submission(s.device.as_ref(), &s.exe, &s.inputs);
+    run.waits = vec![(s.device.create_fence(0).unwrap(), 1)];
+    run.signals = vec![(Arc::clone(&fence), 1)];
+    s.queue.submit(&run).unwrap();
+    drop((s, run));
+    assert_eq!(fence.wait(1, LONG).unwrap_err().status(), Status::Cancelled);
+}

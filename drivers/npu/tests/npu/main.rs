@@ -1,0 +1,13 @@
+//! The NPU as a device, through the contract alone: its integers against the reference interpreter on several chips,
+//! what it refuses and why, its queues, fences and failures, saved executables.
+
+mod blobs;
+mod chips;
+mod common;
+mod elementwise;
+mod faults;
+mod movement;
+mod network;
+mod pools;
+mod products;
+mod queues;
