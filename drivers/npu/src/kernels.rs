@@ -2,7 +2,9 @@
 //! follow from the chip's configuration.
 
 use crate::lower::{Builder, Chip};
-use crate::ops::{average_pool, binary, concat, conv, lut, matrix, max_pool, mean, rescale, softmax, transpose, views};
+use crate::ops::{
+    average_pool, binary, concat, conv, cut, lut, matrix, max_pool, mean, rescale, softmax, transpose, views,
+};
 use crate::rows;
 use ottava_hal::capability::Operand;
 use ottava_hal::{Capability, Error, Node, OpRow, Program, Reason, RequantMode, Result, Verdict};
@@ -18,6 +20,8 @@ struct Entry {
     before_round: bool,
     /// Is a product, which may have a residual and an activation behind it.
     product: bool,
+    /// Has any number of outputs.
+    many_outputs: bool,
 }
 
 const fn onnx(
@@ -25,7 +29,7 @@ const fn onnx(
     inputs: fn(&Chip) -> Vec<Operand>,
     lower: fn(&mut Builder<'_>, &Node) -> Result<()>,
 ) -> Entry {
-    Entry { domain: "", op, inputs, lower, before_round: false, product: false }
+    Entry { domain: "", op, inputs, lower, before_round: false, product: false, many_outputs: false }
 }
 
 /// Every operator of the device.
@@ -40,8 +44,11 @@ static TABLE: &[Entry] = &[
     onnx("GlobalMaxPool", max_pool::inputs, max_pool::global),
     onnx("AveragePool", average_pool::inputs, average_pool::lower),
     onnx("GlobalAveragePool", mean::inputs, mean::global),
-    onnx("ReduceMean", mean::inputs, mean::reduce),
+    onnx("ReduceMean", mean::inputs, |b, n| mean::reduce(b, n, true)),
+    onnx("ReduceSum", mean::inputs, |b, n| mean::reduce(b, n, false)),
     onnx("Concat", concat::inputs, concat::lower),
+    onnx("Slice", cut::inputs, cut::slice),
+    Entry { many_outputs: true, ..onnx("Split", cut::inputs, cut::split) },
     onnx("Relu", rescale::inputs, rescale::relu),
     onnx("Clip", rescale::inputs, rescale::clip),
     onnx("Softmax", softmax::inputs, softmax::lower),
@@ -57,7 +64,7 @@ static TABLE: &[Entry] = &[
 
 impl Entry {
     fn rows(&self, chip: &Chip) -> Vec<OpRow> {
-        let mut rows = rows::row(chip, self.op, (self.inputs)(chip));
+        let mut rows = rows::row(chip, self.op, (self.inputs)(chip), self.many_outputs);
         for row in &mut rows {
             row.domain = self.domain.into();
             row.fused.zp_before_round = self.before_round;

@@ -25,8 +25,8 @@ pub(crate) fn constant(dtypes: &[DataType]) -> Operand {
     Operand { dtypes: dtypes.to_vec(), quant: Vec::new(), constant: true, optional: true }
 }
 
-/// A row with one output of 8 bits. A chip without 8-bit types has no row at all.
-pub(crate) fn row(chip: &Chip, op: &'static str, inputs: Vec<Operand>) -> Vec<OpRow> {
+/// A row with outputs of 8 bits, one or `many`. A chip without 8-bit types has no row at all.
+pub(crate) fn row(chip: &Chip, op: &'static str, inputs: Vec<Operand>, many: bool) -> Vec<OpRow> {
     if chip.bytes().is_empty() {
         return Vec::new();
     }
@@ -34,7 +34,7 @@ pub(crate) fn row(chip: &Chip, op: &'static str, inputs: Vec<Operand>) -> Vec<Op
         inputs,
         outputs: vec![byte(chip)],
         requant: chip.modes().to_vec(),
-        predicates: vec![ONE_OUTPUT, NOT_EMPTY],
+        predicates: if many { vec![NOT_EMPTY] } else { vec![ONE_OUTPUT, NOT_EMPTY] },
         ..OpRow::any(op)
     };
     row.fused.clamp = true;

@@ -60,14 +60,14 @@ fn axis(node: &Node, dims: &[usize]) -> Result<usize> {
 }
 
 /// Extents with the channels last.
-fn moved(dims: &[usize]) -> Vec<usize> {
+pub(super) fn moved(dims: &[usize]) -> Vec<usize> {
     let mut dims = dims.to_vec();
     dims[1..].rotate_left(1);
     dims
 }
 
 /// An axis in the order with the channels last.
-fn moved_axis(axis: usize, rank: usize) -> usize {
+pub(super) fn moved_axis(axis: usize, rank: usize) -> usize {
     match axis {
         0 => 0,
         1 => rank - 1,

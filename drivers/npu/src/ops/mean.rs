@@ -1,4 +1,4 @@
-//! `GlobalAveragePool` and `ReduceMean` over axes that follow one another.
+//! `GlobalAveragePool`, `ReduceMean` and `ReduceSum` over axes that follow one another.
 
 use super::average_pool::check_mean;
 use super::{bad_shape, input, output, params_of};
@@ -19,11 +19,11 @@ pub(crate) fn global(builder: &mut Builder<'_>, node: &Node) -> Result<()> {
     if dims.len() < 3 {
         return Err(Error::unsupported(Reason::Rank, "a global pool without spatial axes"));
     }
-    lower(builder, node, &dims, 2..dims.len())
+    lower(builder, node, &dims, 2..dims.len(), true)
 }
 
-/// Means over axes.
-pub(crate) fn reduce(builder: &mut Builder<'_>, node: &Node) -> Result<()> {
+/// Means, or sums, over axes.
+pub(crate) fn reduce(builder: &mut Builder<'_>, node: &Node, mean: bool) -> Result<()> {
     let dims = builder.dims(input(node, 0)?)?;
     let given = match node.input(1) {
         Some(id) => builder.constant(id).map(|t| t.to_ints()).transpose()?.unwrap_or_default(),
@@ -37,7 +37,7 @@ pub(crate) fn reduce(builder: &mut Builder<'_>, node: &Node) -> Result<()> {
     } else {
         range(&given, dims.len())?
     };
-    lower(builder, node, &dims, axes)
+    lower(builder, node, &dims, axes, mean)
 }
 
 /// The range that a list of axes is.
@@ -52,13 +52,13 @@ fn range(axes: &[i64], rank: usize) -> Result<Range<usize>> {
     end.map(|end| end - n..end).ok_or_else(apart)
 }
 
-fn lower(builder: &mut Builder<'_>, node: &Node, dims: &[usize], axes: Range<usize>) -> Result<()> {
+fn lower(builder: &mut Builder<'_>, node: &Node, dims: &[usize], axes: Range<usize>, mean: bool) -> Result<()> {
     let (x, y) = (input(node, 0)?, output(node)?);
     let (x_params, y_params) = (params_of(builder, x)?, params_of(builder, y)?);
     let epilogue = Epilogue::of(builder.chip, node, y_params)?;
     let extent = |r: Range<usize>| dims[r].iter().product::<usize>();
     let pixels = extent(axes.clone());
-    let multiplier = check_mean(&epilogue, &x_params, pixels, pixels)?;
+    let multiplier = check_mean(&epilogue, &x_params, pixels, if mean { pixels } else { 1 })?;
     // Planes of an image are pixels whose channels are last; anything else is taken in its own order.
     let spatial = axes == (2..dims.len()) && dims.len() > 2;
     let (form, batch, channels) = if spatial {

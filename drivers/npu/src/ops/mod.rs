@@ -5,6 +5,7 @@ pub(crate) mod binary;
 pub(crate) mod concat;
 pub(crate) mod constants;
 pub(crate) mod conv;
+pub(crate) mod cut;
 pub(crate) mod lut;
 pub(crate) mod matrix;
 pub(crate) mod max_pool;

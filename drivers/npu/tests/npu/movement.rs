@@ -1,11 +1,11 @@
 //! Concatenation, views, transpositions, and programs that only pass values on.
 
 use crate::common::{Net, Rng, check, chip, compile, op};
-use ottava_hal::{Attr, Attrs, Node, TensorType};
+use ottava_hal::{Attr, Attrs, Node, Shape, TensorType, Value, ValueId};
 
 #[test]
 fn concatenations_equal_the_reference() {
-    for seed in 0..50 {
+    for seed in 1000..1400 {
         let mut rng = Rng::new(seed);
         let mut net = Net::default();
         let rank = rng.size(1, 4);
@@ -68,7 +68,7 @@ fn a_graph_that_moves_channels_itself_costs_nothing() {
 
 #[test]
 fn views_keep_bytes_whatever_form_they_come_in() {
-    for seed in 0..20 {
+    for seed in 1000..1400 {
         let mut rng = Rng::new(seed);
         let mut net = Net::default();
         let ty = rng.byte_type(&[2, 6, 5, 4]);
@@ -110,4 +110,49 @@ fn inputs_and_constants_may_be_outputs_and_an_output_may_be_listed_twice() {
     let mut nothing = Net::default();
     let x = nothing.input(ty);
     check(&nothing.output(x), &mut rng);
+}
+
+#[test]
+fn cuts_equal_the_reference_in_either_form() {
+    for seed in 1000..1400 {
+        let mut rng = Rng::new(seed);
+        let mut net = Net::default();
+        let dims = [rng.size(1, 3), rng.size(2, 9), rng.size(3, 8), rng.size(3, 8)];
+        let ty = rng.byte_type(&dims);
+        let mut x = net.input(ty.clone());
+        if rng.range(0, 1) == 0 {
+            let mut pool = op("MaxPool");
+            pool.attrs.set("kernel_shape", Attr::Ints(vec![2, 2]));
+            x = net.node(pool, &[x], &ty);
+        }
+        let axis = rng.size(1, 3);
+        let n = net.dims(x)[axis] as i64;
+        let start = rng.range(0, n - 1);
+        let end = rng.range(start + 1, n);
+        // Counted from the end, where that is not the end itself.
+        let start = if rng.range(0, 1) == 0 { start - n } else { start };
+        let bounds = [&[start][..], &[end], &[axis as i64 - 4]].map(|v| net.ints(v));
+        let y = net.node(op("Slice"), &[x, bounds[0], bounds[1], bounds[2]], &ty);
+        check(&net.output(y), &mut rng);
+    }
+}
+
+#[test]
+fn parts_of_a_split_equal_the_reference() {
+    let mut rng = Rng::new(77);
+    let mut net = Net::default();
+    let ty = rng.byte_type(&[2, 7, 3, 4]);
+    let x = net.input(ty.clone());
+    let sizes = net.ints(&[2, 4, 1]);
+    let mut node = Node { name: "split".into(), inputs: vec![Some(x), Some(sizes)], ..op("Split") };
+    node.attrs.set("axis", Attr::Int(1));
+    for channels in [2, 4, 1] {
+        let shape = Shape::fixed(&[2, channels, 3, 4]);
+        node.outputs.push(ValueId(net.program.values.len()));
+        let ty = TensorType { shape, ..ty.clone() };
+        net.program.values.push(Value { name: format!("part{channels}"), ty, constant: None });
+    }
+    net.program.outputs.clone_from(&node.outputs);
+    net.program.nodes.push(node);
+    check(&net.program, &mut rng);
 }

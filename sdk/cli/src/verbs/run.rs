@@ -96,7 +96,7 @@ pub fn run(args: &Args, cx: &Context) -> Result<Answer> {
     let (outputs, report) = session.run_ordered(&inputs, args.profile.is_some())?;
     make_folder(&args.output)?;
     if let Some(path) = &args.profile {
-        write_file(path, ottava::chrome_trace(&[report.clone()]).as_bytes())?;
+        write_file(path, ottava::chrome_trace(std::slice::from_ref(&report)).as_bytes())?;
     }
     let (mut json_rows, mut rows, mut taken) = (Vec::new(), Vec::new(), Vec::new());
     for ((name, _), tensor) in session.outputs().iter().zip(&outputs) {
