@@ -4,22 +4,14 @@
 //! weights alternate between two slots each; `mt x nt` accumulators between two. Sums that are cut accumulate on the
 //! chip. Accumulators leave through the requantizer in the read path of the store.
 
-use super::slices::{Slice, slices};
+use super::plan::{Extents, Plan, RESIDUAL_SLOTS, TABLE_SLOTS};
+use super::slices::Slice;
 use super::table::ENTRY;
 use super::window::Axis;
 use super::{At, Chip, Constants, Loc, Params, Tiles, fits_u32, no_memory};
 use crate::emit::{Group, Op, Pipeline, Rows};
 use ottava_hal::Result;
-use ottava_npu::analytic::{Gemm, compute_cycles};
 use ottava_npu::isa::{Local, Opcode, Reg};
-
-/// Slots of requantization tables: the stores (or VEC) read them.
-const TABLE_SLOTS: usize = 4;
-/// Slots of residuals, which VEC reads.
-const RESIDUAL_SLOTS: usize = 4;
-
-/// Tiles are not made flatter than this where they need not be.
-const LEAST_HEIGHT: usize = 16;
 
 /// Where the rows of the left operand come from.
 #[derive(Debug, Clone)]
@@ -49,17 +41,6 @@ pub(crate) struct Product {
     pub tiles: Plan,
 }
 
-/// The sizes of tiles.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct Plan {
-    mt: usize,
-    nt: usize,
-    kt: usize,
-    slices: Vec<Slice>,
-    /// Keep activations and go over the weights, not the other way round.
-    keep_rows: bool,
-}
-
 /// One tile of rows, columns and sums.
 struct Tile<'t> {
     group: usize,
@@ -76,63 +57,19 @@ impl Product {
     /// Chooses tiles, or refuses.
     pub(crate) fn plan(mut self, chip: &Chip) -> Result<Self> {
         fits_u32(&[self.m, self.n * self.groups, self.k])?;
-        let (kh, kw, c) = match &self.source {
-            Source::Rows { .. } => (1, 1, self.k),
-            Source::Image { h, w, .. } => (h.kernel, w.kernel, self.k / (h.kernel * w.kernel)),
+        let sums = match &self.source {
+            Source::Rows { .. } => [1, 1, self.k],
+            Source::Image { h, w, .. } => [h.kernel, w.kernel, self.k / (h.kernel * w.kernel)],
         };
-        let mut best: Option<(f64, Plan)> = None;
-        for nt in halves(self.n) {
-            for most in halves(self.k) {
-                for plan in self.candidates(chip, nt, slices(kh, kw, c, most)) {
-                    let cost = self.cost(chip, &plan)?;
-                    if best.as_ref().is_none_or(|(least, _)| cost < *least) {
-                        best = Some((cost, plan));
-                    }
-                }
-            }
-        }
+        let extents = Extents { m: self.m, n: self.n, sums, residual: self.residual.is_some() };
         let least_w = 2 + TABLE_SLOTS * ENTRY;
-        let what = if chip.w < least_w { "the weights' scratchpad" } else { "the accumulators" };
-        let (_, plan) = best.ok_or_else(|| no_memory(what, least_w, chip.w.min(chip.acc * 4)))?;
-        self.tiles = plan;
+        let least_a = 2 + if extents.residual { RESIDUAL_SLOTS + 2 } else { 0 };
+        self.tiles = extents.choose(chip)?.ok_or_else(|| match (chip.w < least_w, chip.a < least_a) {
+            (true, _) => no_memory("the weights' scratchpad", least_w, chip.w),
+            (_, true) => no_memory("the activations' scratchpad", least_a, chip.a),
+            _ => no_memory("the accumulators", 8, chip.acc * 4),
+        })?;
         Ok(self)
-    }
-
-    /// Tiles of a width and a cut of the sums, from the tallest that fits down; none if not even one row fits.
-    fn candidates(&self, chip: &Chip, nt: usize, slices: Vec<Slice>) -> Vec<Plan> {
-        let kt = slices.iter().map(Slice::len).max().unwrap_or(1);
-        let weights = 2 * kt * nt + TABLE_SLOTS * ENTRY * nt;
-        let behind = if self.residual.is_some() { (RESIDUAL_SLOTS + 2) * nt } else { 0 };
-        let most = (chip.a / (2 * kt + behind)).min(chip.acc / (2 * nt)).min(self.m);
-        if weights > chip.w || most == 0 {
-            return Vec::new();
-        }
-        let cut = slices.len() > 1;
-        let heights = halves(most).filter(|&mt| mt == most || mt >= LEAST_HEIGHT);
-        // Tiles of equal height, as many as the height asks for.
-        let even = heights.map(|mt| self.m.div_ceil(self.m.div_ceil(mt)));
-        even.flat_map(|mt| [false, true].map(|keep| (mt, keep && !cut)))
-            .map(|(mt, keep_rows)| Plan { mt, nt, kt, slices: slices.clone(), keep_rows })
-            .collect()
-    }
-
-    /// Cycles that a plan takes, roughly: groups follow one another as fast as the array, the bus, or the two slots
-    /// between them allow, behind the time to fill and drain.
-    fn cost(&self, chip: &Chip, plan: &Plan) -> Result<f64> {
-        let (tiles_m, tiles_n) = (self.m.div_ceil(plan.mt) as f64, self.n.div_ceil(plan.nt) as f64);
-        let (m, n, k, slices) = (self.m as f64, self.n as f64, self.k as f64, plan.slices.len() as f64);
-        let gemm = Gemm::new(plan.mt as u64, plan.nt as u64, plan.kt as u64);
-        let overflow = |e: ottava_npu::analytic::Error| ottava_hal::Error::invalid(e.to_string());
-        let array = compute_cycles(&chip.array, &gemm).map_err(overflow)? as f64;
-        let groups = tiles_m * tiles_n * slices;
-        let cut = plan.slices.len() > 1;
-        let rows = if cut || !plan.keep_rows { m * k * tiles_n } else { m * k };
-        let weights = if cut || plan.keep_rows { k * n * tiles_m } else { k * n };
-        let load = (rows + weights) / chip.bandwidth / groups;
-        let store = m * n / chip.bandwidth / groups;
-        let slots = (chip.latency + load + array) / 2.0;
-        let fill = 2.0 * chip.latency + load + array + store * slices;
-        Ok(array.max(load + store).max(slots) * groups + fill)
     }
 
     fn tile_group(&self, tile: &Tile<'_>, slots: &Slots, at: At<'_>, last: bool) -> Group {
@@ -273,9 +210,4 @@ impl Tiles for Product {
             pipe.group(self.tile_group(&tile, &slots, at, last))
         })
     }
-}
-
-/// `n`, and its halves down to 1, rounded up.
-fn halves(n: usize) -> impl Iterator<Item = usize> {
-    std::iter::successors(Some(n.max(1)), |&n| (n > 1).then(|| n.div_ceil(2)))
 }

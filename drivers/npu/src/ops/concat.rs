@@ -16,11 +16,8 @@ pub(crate) fn lower(builder: &mut Builder<'_>, node: &Node) -> Result<()> {
     let (y, ids) = (output(node)?, node.inputs.iter().flatten().copied().collect::<Vec<ValueId>>());
     let yd = builder.dims(y)?;
     let axis = axis(node, &yd)?;
-    let mut last = yd.len() > 2;
-    for &id in &ids {
-        last &= builder.has(id, Form::Last)?;
-    }
-    let form = if last { Form::Last } else { Form::Plain };
+    let form = common_form(builder, &ids, yd.len())?;
+    let last = form == Form::Last;
     let (yd, axis) = if last { (moved(&yd), moved_axis(axis, yd.len())) } else { (yd, axis) };
     let to = clamped(builder, node)?;
     let mut plain = to == params_of(builder, y)?;
@@ -50,6 +47,16 @@ pub(crate) fn lower(builder: &mut Builder<'_>, node: &Node) -> Result<()> {
     let step = Pieces::new(builder.chip, pieces, None)?;
     builder.step(reads, into, step);
     Ok(())
+}
+
+/// The form in which all values lie already; the plain one if there is none.
+fn common_form(builder: &Builder<'_>, ids: &[ValueId], rank: usize) -> Result<Form> {
+    for &id in ids {
+        if rank < 3 || !builder.has(id, Form::Last)? {
+            return Ok(Form::Plain);
+        }
+    }
+    Ok(Form::Last)
 }
 
 fn axis(node: &Node, dims: &[usize]) -> Result<usize> {

@@ -7,6 +7,7 @@
 //! a buffer that is bound as both is refused before any lock is taken, so a submission cannot deadlock with itself or
 //! with another one.
 
+mod bind;
 mod buffer;
 mod fence;
 mod program;
@@ -32,6 +33,20 @@ mod tests {
             for (x, y) in i[0].iter().zip(o[0].iter_mut()) {
                 *y = x.checked_add(1).ok_or_else(|| Error::failed(Status::Internal, "overflow"))?;
             }
+            Ok(())
+        }
+
+        fn as_any(&self) -> &dyn std::any::Any {
+            self
+        }
+    }
+
+    /// Adds one to each input.
+    struct EachAddOne;
+
+    impl HostProgram for EachAddOne {
+        fn run(&self, i: &[&[u8]], o: &mut [&mut [u8]], _: Option<&mut Vec<NodeTime>>) -> Result<()> {
+            i.iter().zip(o).for_each(|(x, y)| y[0] = x[0] + 1);
             Ok(())
         }
 
@@ -134,6 +149,38 @@ mod tests {
         let mut y = [0; 6];
         out.read(0, &mut y).unwrap();
         assert_eq!(y, [1, 1, 1, 1, 7, 8]);
+    }
+
+    #[test]
+    fn a_buffer_may_be_copied_into_itself() {
+        let (mut s, out, _) = submission(&[0; 6]);
+        out.write(0, &[1, 2, 3, 4, 5, 6]).unwrap();
+        let whole = parts(&mut s).2[0].clone();
+        let part = |offset| Binding { offset, len: 2, ..whole.clone() };
+        s.commands = vec![Command::Copy { from: part(0), to: part(4) }];
+        HostQueue::default().submit(&s).unwrap();
+        let mut y = [0; 6];
+        out.read(0, &mut y).unwrap();
+        assert_eq!(y, [1, 2, 3, 4, 1, 2]);
+    }
+
+    #[test]
+    fn many_bindings_work_as_few_do() {
+        let ty = TensorType::fixed(DataType::U8, &[1]);
+        let buffer = |value: u8| {
+            let buffer = alloc(&BufferDesc { bytes: 1, alignment: 64 }).unwrap();
+            buffer.write(0, &[value]).unwrap();
+            buffer
+        };
+        let (ins, outs): (Vec<_>, Vec<_>) = (0..40).map(|i| (buffer(i), buffer(0))).unzip();
+        let exe = HostExecutable::new(vec![ty.clone(); 40], vec![ty; 40], Box::new(EachAddOne));
+        let whole = |buffers: &[Arc<dyn Buffer>]| buffers.iter().cloned().map(Binding::whole).collect();
+        HostQueue::default().submit(&Submission::dispatch(Arc::new(exe), whole(&ins), whole(&outs))).unwrap();
+        for (i, out) in (0..40).zip(&outs) {
+            let mut y = [0];
+            out.read(0, &mut y).unwrap();
+            assert_eq!(y, [i + 1]);
+        }
     }
 
     #[test]

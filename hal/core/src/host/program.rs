@@ -32,13 +32,18 @@ pub trait HostProgram: Send + Sync {
 pub struct HostExecutable {
     pub(super) inputs: Vec<TensorType>,
     pub(super) outputs: Vec<TensorType>,
+    /// Sizes of the inputs, where they are fixed.
+    pub(super) input_bytes: Vec<Option<usize>>,
+    /// Sizes of the outputs, where they are fixed.
+    pub(super) output_bytes: Vec<Option<usize>>,
     program: Box<dyn HostProgram>,
 }
 
 impl HostExecutable {
     /// Wraps a program with the types of its inputs and outputs.
     pub fn new(inputs: Vec<TensorType>, outputs: Vec<TensorType>, program: Box<dyn HostProgram>) -> Self {
-        Self { inputs, outputs, program }
+        let bytes = |types: &[TensorType]| types.iter().map(TensorType::byte_len).collect();
+        Self { input_bytes: bytes(&inputs), output_bytes: bytes(&outputs), inputs, outputs, program }
     }
 
     /// The program, for the device that made it.
