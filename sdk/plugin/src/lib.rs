@@ -32,6 +32,7 @@
 //! | [`kernels`] | a complete driver from a list of kernels |
 //! | `guard` | the edge of every function: arguments, panics, errors |
 //! | `driver`, `device`, `memory`, `work`, `fences` | the tables' functions |
+//! | `submission` | submissions in the words of the driver contract |
 //! | `view`, `rows`, `info` | program views to programs, capabilities to operator rows, device information |
 //! | `profile`, `extensions` | `ottava.profile/1`, `ottava.test_hooks/1`, `ottava.describe/1` |
 //! | `log` | `tracing` to the host |
@@ -59,6 +60,7 @@ mod log;
 mod memory;
 mod profile;
 mod rows;
+mod submission;
 mod view;
 mod work;
 

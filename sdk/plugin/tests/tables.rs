@@ -257,6 +257,25 @@ fn failed_work_is_the_answer_of_submit_and_a_panic_poisons() {
 }
 
 #[test]
+fn a_queue_works_on_after_failed_and_refused_work() {
+    let d = open();
+    let program = program(1);
+    let exec = d.compile(&Arrays::of(&program).view()).unwrap();
+    let (x, y, queue) = (d.alloc(6).unwrap(), d.alloc(6).unwrap(), d.queue());
+    for round in 0..3 {
+        for value in [1, 2] {
+            d.write(x, &[value; 6]);
+            d.submit(queue, exec, [x, y], 0).unwrap();
+            assert_eq!(d.read(y, 6), [value + 1; 6], "round {round}");
+        }
+        d.write(x, &[99, 0, 0, 0, 0, 0]);
+        assert_eq!(d.submit(queue, exec, [x, y], 0).unwrap_err().0, status::OUT_OF_DEVICE_MEMORY);
+        assert_eq!(d.submit(queue, exec, [x, x], 0).unwrap_err().0, status::INVALID_ARGUMENT);
+        assert_eq!(d.submit(queue, null_mut(), [x, y], 0).unwrap_err().0, status::INVALID_ARGUMENT);
+    }
+}
+
+#[test]
 fn devices_without_fences_say_so() {
     let d = open();
     let (mut fence, mut err) = (null_mut(), ErrorV1::blank());

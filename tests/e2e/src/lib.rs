@@ -5,11 +5,13 @@
 //! | `assets` | real networks and data, where they are; skips are counted |
 //! | `rng` | seeded random numbers |
 //! | `random_graph` | random quantized networks |
+//! | `devices` | devices that know less, or fail |
 //! | `lockstep` | comparison of a graph before and after a transformation, value by value |
 //! | `split` | one network over several devices |
 //! | `vectors` | the ONNX node vectors of this folder, unpacked |
 
 pub mod assets;
+pub mod devices;
 pub mod lockstep;
 pub mod random_graph;
 pub mod rng;

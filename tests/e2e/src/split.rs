@@ -1,12 +1,14 @@
 //! One network over several devices: configurations that force a split, and runs whose bits are compared.
 
 use crate::assets::registry;
+use crate::devices::FloatsOnly;
 use ottava::{
     Affine, Config, Data, DeviceEntry, DriverEntry, Feed, Model, Pending, Placement, Registry, RunOptions, Session,
     SessionOptions, Tensor, compile,
 };
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
 
 /// A device of the configuration.
 pub fn device(id: &str, driver: &str, options: &[(&str, &str)]) -> DeviceEntry {
@@ -22,7 +24,7 @@ pub fn priority(devices: Vec<DeviceEntry>) -> Config {
 
 /// Built-in drivers under a configuration.
 pub fn configured(config: &Config) -> Registry {
-    registry().configured(config.clone()).load_libraries()
+    registry().with(Arc::new(FloatsOnly)).configured(config.clone()).load_libraries()
 }
 
 /// The configuration with every second node of the first device banned from it.

@@ -2,11 +2,15 @@
 //! alternate, convert between u8 and s8, requantize at the cut, or have a device in the middle that knows floats only; from
 //! the model and from the plan, built in and from libraries, with 1 and 2 threads, with 1 and 8 inferences in flight.
 
-use ottava::{Config, Data, DeviceOptions, Model, SessionOptions, Tensor, compile};
-use ottava_e2e::assets::{PROTOCOL, models_or_skip, registry};
+use ottava::{
+    Config, Data, DataType, DeviceOptions, Model, QuantizeOptions, Recipe, SessionOptions, Source, Tensor, TensorType,
+    compile,
+};
+use ottava_e2e::assets::{Network, PROTOCOL, models_or_skip, registry};
 use ottava_e2e::split::{
     alternating, configured, device, from_library, in_flight, one_by_one, plugin, priority, rows, session,
 };
+use ottava_hal::Node;
 use std::path::Path;
 
 /// Already quantized files, their data and how it is fed.
@@ -120,4 +124,110 @@ fn libraries_give_the_bits_of_the_built_in_drivers() {
             case.check(&format!("{name} from its library"), &config, &threads(1), &["cpu", "npu"]);
         }
     });
+}
+
+/// A chip as a file.
+fn chip(folder: &Path, name: &str, text: &str) -> String {
+    let path = folder.join(name);
+    std::fs::write(&path, text).expect("the chip is written");
+    path.display().to_string()
+}
+
+#[test]
+fn a_chip_without_u8_runs_u8_networks_behind_xor_bridges() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = chip(folder.path(), "s8.ron", "Npu(name: \"s8only\", dtypes: [S8])");
+    for_each_network("a_chip_without_u8_runs_u8_networks_behind_xor_bridges", |case| {
+        let config = priority(vec![device("npu", "npu", &[("config", &file)]), device("cpu", "cpu", &[])]);
+        case.check("s8 only", &config, &threads(1), &["npu"]);
+        let plan = compile(&case.model, &configured(&config), &threads(1)).expect("compiles").plan;
+        let bridges = plan.placed.iter().filter(|p| p.bridge).count();
+        println!("{}: {bridges} bridges", case.name);
+        // Where float stands at both ends, quantization and dequantization take the border; where u8 does, bridges do.
+        let ends = [case.model.inputs(), case.model.outputs()].concat();
+        let u8 = ends.iter().all(|(_, ty)| ty.dtype == DataType::U8);
+        assert!(!u8 || bridges > 0, "{}: no bridge at a border of u8", case.name);
+        case.check("s8 only, alternating", &alternating(&case.model, config), &threads(2), &["cpu", "npu"]);
+    });
+}
+
+/// The model with a second quantization, of other scale and zero point, in front of every second Conv.
+fn quantized_twice(model: &Model) -> Model {
+    let mut model = model.clone();
+    let g = &mut model.graph;
+    let convs: Vec<usize> = (0..g.nodes.len()).filter(|i| g.nodes[*i].op == "Conv").step_by(2).collect();
+    let (scale, zp) = (g.add_const("twice/s", Tensor::scalar(0.037f32)), g.add_const("twice/z", Tensor::scalar(101u8)));
+    for i in convs.into_iter().rev() {
+        let Some(x) = g.nodes[i].input(0) else { continue };
+        let float = g.ty(x).clone();
+        let q = g.add_value(format!("twice/{i}/q"), TensorType { dtype: DataType::U8, ..float.clone() });
+        let y = g.add_value(format!("twice/{i}/y"), float);
+        for (op, from, to, at) in [("QuantizeLinear", x, q, i), ("DequantizeLinear", q, y, i + 1)] {
+            let mut node = Node::new(format!("twice/{i}/{op}"), op, 13);
+            node.inputs = vec![Some(from), Some(scale), Some(zp)];
+            node.outputs = vec![to];
+            g.nodes.insert(at, node);
+        }
+        g.nodes[i + 2].inputs[0] = Some(y);
+    }
+    model
+}
+
+#[test]
+fn a_cut_between_two_scales_requantizes() {
+    let test = "a_cut_between_two_scales_requantizes";
+    let Some(models) = models_or_skip(test) else { return };
+    for (file, data, affine) in [FILES[0], FILES[2], FILES[4]] {
+        let model = quantized_twice(&Model::load(models.join(file)).expect(file));
+        let data = Data::load(models.join("data").join(data), None).expect(data);
+        let case = Case::new(file, model, &data, affine);
+        let config = alternating(&case.model, npu_and_cpu());
+        case.check("two scales at the cut", &config, &threads(1), &["cpu", "npu"]);
+        let plan = compile(&case.model, &configured(&config), &threads(1)).expect("compiles").plan;
+        let requantized: Vec<&str> =
+            plan.placed.iter().filter(|p| p.op.ends_with("Requantize")).map(|p| p.device.as_str()).collect();
+        println!("{file}: {} requantizations, on {requantized:?}", requantized.len());
+        assert!(!requantized.is_empty(), "{file}: {:?}", plan.placed);
+    }
+}
+
+#[test]
+fn a_device_that_knows_floats_only_takes_the_middle() {
+    let test = "a_device_that_knows_floats_only_takes_the_middle";
+    let Some(models) = models_or_skip(test) else { return };
+    for (name, layer) in [("kws", 3), ("resnet8", 4)] {
+        let loaded = Network::named(name).load(&models);
+        let convs: Vec<&str> =
+            loaded.model.graph.nodes.iter().filter(|n| n.op == "Conv").map(|n| n.name.as_str()).collect();
+        let middle = convs[layer].to_owned();
+        let recipe =
+            Recipe::parse(&format!("Recipe(nodes: [(name: {middle:?}, activations: Float)])")).expect("parses");
+        let source = Source::Data { data: &loaded.calibration, affine: Some(loaded.affine) };
+        let options = QuantizeOptions { recipe, ..QuantizeOptions::default() };
+        let quantized = loaded.model.quantize(source, &registry(), &options, &mut |_, _| {}).expect("quantizes");
+        let case = Case::new(name, quantized.model, &loaded.evaluation, Network::named(name).affine);
+        let devices = vec![device("npu", "npu", &[]), device("floats", "floats", &[]), device("cpu", "cpu", &[])];
+        let config = Config { pins: vec![(middle, "floats".into())], ..priority(devices) };
+        case.check("floats in the middle", &config, &threads(1), &["floats", "npu"]);
+    }
+}
+
+#[test]
+fn a_plan_of_another_instruction_set_is_compiled_anew() {
+    let Some(models) = models_or_skip("a_plan_of_another_instruction_set_is_compiled_anew") else { return };
+    let (file, data, affine) = FILES[2];
+    let data = Data::load(models.join("data").join(data), None).expect(data);
+    let case = Case::new(file, Model::load(models.join(file)).expect(file), &data, affine);
+    let folder = tempfile::tempdir().expect("a folder");
+    for (made, run) in [("portable", "auto"), ("auto", "portable")] {
+        let with = |isa: &str| {
+            let devices = DeviceOptions { isa: Some(isa.into()), threads: Some(1) };
+            SessionOptions { devices, ..SessionOptions::default() }
+        };
+        let path = folder.path().join(format!("{made}.plan"));
+        let config = Config::default();
+        compile(&case.model, &configured(&config), &with(made)).expect("compiles").save(&path).expect("saves");
+        let session = session(&Model::load(&path).expect("opens"), &config, &with(run));
+        assert!(one_by_one(&session, &case.rows) == case.expected, "made for {made}, run on {run}");
+    }
 }

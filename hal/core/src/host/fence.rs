@@ -56,15 +56,16 @@ impl Fence for HostFence {
     }
 
     fn wait(&self, value: u64, timeout: Duration) -> Result<()> {
-        let deadline = Instant::now().checked_add(timeout);
         let mut state = self.state.lock();
+        // The clock is read only by those who have to wait.
+        let mut deadline = None;
         loop {
             match &state.reached {
                 Err(e) => return Err(e.clone()),
                 Ok(reached) if *reached >= value => return Ok(()),
                 Ok(reached) => {
                     let reached = *reached;
-                    let Some(deadline) = deadline else {
+                    let Some(deadline) = *deadline.get_or_insert_with(|| Instant::now().checked_add(timeout)) else {
                         self.changed.wait(&mut state);
                         continue;
                     };
