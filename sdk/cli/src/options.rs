@@ -30,6 +30,9 @@ pub struct NetworkArgs {
     /// Value of a symbolic dimension.
     #[arg(long, value_name = "NAME=N", value_parser = dim)]
     pub dim: Vec<(String, usize)>,
+    /// Give up an inference that takes longer, for devices that may hang.
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    pub timeout: Option<std::time::Duration>,
     /// Map of stored numbers to inputs: x*S + O.
     #[arg(long, value_name = "S,O", allow_hyphen_values = true)]
     pub affine: Option<Affine>,
@@ -77,7 +80,7 @@ impl NetworkArgs {
             }
         }
         let batch = self.asked_batch(model)?;
-        Ok(SessionOptions { batch, dims, ..options })
+        Ok(SessionOptions { batch, dims, timeout: self.timeout, ..options })
     }
 
     /// The batch, which is also the value of the symbols on axis 0; 0 where nothing was said.
@@ -118,6 +121,11 @@ impl NetworkArgs {
 /// A number of rows, from 1 up.
 pub fn rows() -> clap::builder::RangedU64ValueParser<usize> {
     clap::builder::RangedU64ValueParser::new().range(1..)
+}
+
+fn seconds(text: &str) -> Result<std::time::Duration, String> {
+    let valid = text.parse().ok().filter(|s: &f64| *s > 0.0 && *s <= 1e6);
+    valid.map(std::time::Duration::from_secs_f64).ok_or_else(|| "needs a number of seconds above 0".to_owned())
 }
 
 /// A number that is one.

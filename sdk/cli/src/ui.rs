@@ -138,6 +138,8 @@ pub fn start_logging(verbose: u8, quiet: bool) {
     };
     let subscriber = tracing_subscriber::fmt()
         .with_writer(std::io::stderr)
+        // A log that cannot be written is no reason to end.
+        .log_internal_errors(false)
         .with_max_level(level)
         .with_ansi(stderr_is_colored())
         .with_target(false)

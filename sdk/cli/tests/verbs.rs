@@ -10,7 +10,7 @@ fn devices_names_drivers_and_devices() {
     let dir = folder();
     let json = ottava(dir.path(), &["devices", "--why", "--json"]).json();
     let ids: Vec<&str> = json["devices"].as_array().unwrap().iter().filter_map(|d| d["id"].as_str()).collect();
-    assert_eq!(ids, ["cpu", "reference"]);
+    assert_eq!(ids, ["cpu", "npu", "reference"]);
     for key in ["name", "version", "abi", "source", "status", "reason"] {
         assert!(json["drivers"][0].get(key).is_some(), "{key}");
     }

@@ -77,6 +77,7 @@ pub fn calibrate(
     options: &CalibrateOptions,
     progress: &mut Progress,
 ) -> Result<Calibration> {
+    model.expect_graph()?;
     let watch = Watch::new(model, registry)?;
     let feed = Feed::new(data, &model.inputs(), options.affine)?;
     let mut session_options = with_data_dims(&options.session, &feed);

@@ -2,6 +2,7 @@
 
 use crate::config::{Config, Fallback, Objective, Placement};
 use crate::error::{Error, Result, codes};
+use crate::memory::{self, DeviceMemory};
 use crate::model::Model;
 use crate::registry::{OpenDevice, REFERENCE, Registry};
 use crate::session::SessionOptions;
@@ -70,17 +71,28 @@ fn of_plan(model: &Model, plan: &Plan, registry: &Registry, options: &SessionOpt
         return Err(fail(format!("the dimension `{name}` was bound when the plan was compiled"))
             .help("compile the model again with another value"));
     }
+    let config = &registry.config;
+    if config.fallback == Fallback::Error && named.contains(&REFERENCE) {
+        return Err(fail(
+            "the plan runs nodes on the reference device, and the configuration says `fallback: Error`".into(),
+        )
+        .help("compile the model again under this configuration"));
+    }
+    let mut diagnostics = Vec::new();
+    if !config.pins.is_empty() || !config.bans.is_empty() {
+        let text = "the plan was placed when it was compiled: pins and bans of the configuration are not applied";
+        diagnostics.push(Diagnostic::warning("P0604", "", text).with_help("compile the model again to apply them"));
+    }
     let mut devices: Vec<OpenDevice> = Vec::new();
     let mut missing: Option<(String, Error)> = None;
     for id in named.iter().filter(|id| **id != REFERENCE) {
-        match registry.open_one(id, &options.devices) {
+        match configured(registry, id, options) {
             Ok(device) => devices.push(device),
             Err(e) if missing.is_none() => missing = Some(((*id).to_owned(), e)),
             Err(_) => {}
         }
     }
     devices.push(reference(registry)?);
-    let mut diagnostics = Vec::new();
     let plan = match missing {
         None => plan.clone(),
         Some((lost, e)) => {
@@ -95,6 +107,16 @@ fn of_plan(model: &Model, plan: &Plan, registry: &Registry, options: &SessionOpt
         }
     };
     Ok(Compiled { origin: model.origin.clone(), plan, diagnostics, devices })
+}
+
+/// A device of a plan. Where the configuration names devices, no others are used.
+fn configured(registry: &Registry, id: &str, options: &SessionOptions) -> Result<OpenDevice> {
+    let list = &registry.config.devices;
+    if options.device.is_none() && !list.is_empty() && !list.iter().any(|d| d.id == id) {
+        let what = format!("the configuration does not name the device `{id}`");
+        return Err(Error::invalid(codes::NO_DEVICE, what).at("key `devices`"));
+    }
+    registry.open_one(id, &options.devices)
 }
 
 fn reference(registry: &Registry) -> Result<OpenDevice> {
@@ -151,7 +173,7 @@ fn placement(config: &Config, chosen: &[OpenDevice], explicit: bool) -> ottava_c
 }
 
 /// A plan that was written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Saved {
     /// Size of the file.
     pub bytes: u64,
@@ -159,15 +181,18 @@ pub struct Saved {
     pub partitions: usize,
     /// Partitions that are compiled ahead; the others are compiled at the start.
     pub ahead: usize,
+    /// Working memory of one inference, by device.
+    pub memory: Vec<DeviceMemory>,
 }
 
 impl Compiled {
     /// Writes the plan, with what its devices can compile ahead, so that a start from the file compiles nothing.
     pub fn save(&self, path: &Path) -> Result<Saved> {
         let mut plan = self.plan.clone();
-        let mut ahead = 0;
+        let (mut ahead, mut own) = (0, Vec::with_capacity(plan.partitions.len()));
         for partition in &mut plan.partitions {
-            ahead += usize::from(self.compile_ahead(partition)?);
+            own.push(self.compile_ahead(partition)?);
+            ahead += usize::from(!partition.blobs.is_empty());
         }
         let wrong = |e: FileError| match e {
             FileError::Io { source, .. } => Error::writing(codes::PLAN, path, &source),
@@ -175,22 +200,25 @@ impl Compiled {
         };
         ottava_plan::file::write(&plan, path).map_err(wrong)?;
         let bytes = std::fs::metadata(path).map_err(|e| Error::reading(codes::PLAN, path, &e))?.len();
-        Ok(Saved { bytes, partitions: plan.partitions.len(), ahead })
+        let memory = memory::of_plan(&plan, &own);
+        Ok(Saved { bytes, partitions: plan.partitions.len(), ahead, memory })
     }
 
-    /// Compiles a partition and keeps what its device can save; false if it cannot.
-    fn compile_ahead(&self, partition: &mut Partition) -> Result<bool> {
-        let Some(open) = self.devices.iter().find(|d| d.id == partition.device) else { return Ok(false) };
+    /// Compiles a partition and keeps what its device can save. Returns the working memory of the program.
+    fn compile_ahead(&self, partition: &mut Partition) -> Result<usize> {
+        partition.blobs.clear();
+        let Some(open) = self.devices.iter().find(|d| d.id == partition.device) else { return Ok(0) };
         let failed = |e| Error::device(&open.id, e);
         let (options, program) = (CompileOptions::default(), &partition.program);
         let executable = open.device.compile(program, &options).map_err(failed)?;
+        let own = executable.arena_bytes();
         let payload = match open.device.serialize(executable.as_ref()) {
-            Err(ottava_hal::Error::Unsupported { .. }) => return Ok(false),
+            Err(ottava_hal::Error::Unsupported { .. }) => return Ok(own),
             other => other.map_err(failed)?,
         };
         let key = ottava_plan::blob_key(&open.driver, open.device.info(), program, &options, &open.options);
         partition.blobs = vec![Blob::new(key.map_err(failed)?, &payload).map_err(failed)?];
-        Ok(true)
+        Ok(own)
     }
 }
 

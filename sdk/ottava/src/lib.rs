@@ -51,6 +51,7 @@ mod config;
 mod data;
 mod error;
 mod evaluate;
+mod memory;
 mod metrics;
 mod model;
 mod probe;
@@ -70,6 +71,7 @@ pub use config::{Config, DeviceEntry, DriverEntry, Fallback, Objective, Placemen
 pub use data::{Affine, Data, Feed, convert, load_npy, read_folder, save_npy, save_npz};
 pub use error::{Detail, Error, Place, Result, codes};
 pub use evaluate::{EvaluateOptions, Evaluation, Metric, evaluate};
+pub use memory::DeviceMemory;
 pub use metrics::{Sums, argmax, in_top_k};
 pub use model::{Model, Summary};
 pub use ottava_graph::{Diagnostic, Phase, Severity};

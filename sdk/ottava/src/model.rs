@@ -184,6 +184,7 @@ impl Model {
 
     /// What can be said without running it.
     pub fn summary(&self) -> Result<Summary> {
+        self.expect_graph()?;
         let used: BTreeSet<_> = self.graph.nodes.iter().flat_map(|n| n.inputs.iter().flatten()).collect();
         let constants = used.iter().filter_map(|id| self.graph.constant(**id));
         Ok(Summary {

@@ -62,6 +62,7 @@ impl Model {
         progress: &mut Progress,
     ) -> Result<QuantizedModel> {
         check_offered(registry, &options.recipe)?;
+        self.expect_graph()?;
         self.check_float()?;
         let canonical = probe::canonical_unbound(self, registry)?;
         let recipe = &options.recipe;

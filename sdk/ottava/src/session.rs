@@ -18,7 +18,7 @@ use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// How a model is compiled for a session.
 #[derive(Debug, Clone, Default)]
@@ -31,6 +31,8 @@ pub struct SessionOptions {
     pub device: Option<String>,
     /// Options for every device that knows them.
     pub devices: DeviceOptions,
+    /// An inference that takes longer is given up with `Timeout`.
+    pub timeout: Option<Duration>,
     /// Inferences that may be in flight at once; `None`: as configured.
     pub in_flight: Option<usize>,
     /// Inputs that take the value of an output of the run before, zeros at first: input name, output name.
@@ -45,6 +47,7 @@ pub struct Session {
     outputs: Vec<(String, TensorType)>,
     state: Option<State>,
     report: Report,
+    timeout: Option<Duration>,
 }
 
 /// Values that live from run to run.
@@ -84,7 +87,7 @@ impl Session {
         let (inputs, outputs) = (slots(&runner, &runner.plan().inputs), slots(&runner, &runner.plan().outputs));
         let state = State::new(&options.state, &inputs, &outputs)?;
         let report = report(&runner, diagnostics);
-        Ok(Self { origin, runner, inputs, outputs, state, report })
+        Ok(Self { origin, runner, inputs, outputs, state, report, timeout: options.timeout })
     }
 
     /// Names and types of the inputs, in the model's order.
@@ -113,11 +116,15 @@ impl Session {
     pub fn run_ordered(&self, inputs: &[Tensor], profile: bool) -> Result<(Vec<Tensor>, RunReport)> {
         let failed = |e| Error::run(&self.origin, e);
         let options = RunOptions { profile };
+        let run = |inputs: &[Tensor]| match self.timeout.and_then(|t| Instant::now().checked_add(t)) {
+            Some(deadline) => self.runner.run_by(inputs, options, deadline).map_err(failed),
+            None => self.runner.run(inputs, options).map_err(failed),
+        };
         let Some(state) = &self.state else {
-            return self.runner.run(inputs, options).map_err(failed);
+            return run(inputs);
         };
         let mut values = state.values.lock();
-        let result = self.runner.run(&state.merge(inputs, &values, self.inputs.len()), options).map_err(failed)?;
+        let result = run(&state.merge(inputs, &values, self.inputs.len()))?;
         for (slot, (_, output)) in values.iter_mut().zip(&state.links) {
             slot.clone_from(&result.0[*output]);
         }

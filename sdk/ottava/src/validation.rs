@@ -80,6 +80,8 @@ pub fn validate(
     options: &ValidateOptions,
     progress: &mut Progress,
 ) -> Result<Validation> {
+    quantized.expect_graph()?;
+    float.expect_graph()?;
     let (mut sides, unpaired) = prepare(quantized, float, data, registry, options)?;
     let n = sides.feeds[0].n_rows.min(options.limit.unwrap_or(usize::MAX));
     let batches: Vec<_> = sides.feeds[0].batches(sides.batch, options.limit).collect();

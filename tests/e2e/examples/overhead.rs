@@ -17,7 +17,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 /// How long one side of a round takes, about.
-const ROUND_S: f64 = 0.01;
+const ROUND_S: f64 = 0.02;
+/// Inferences before the first round.
+const WARM_UP: usize = 500;
 
 fn session(model: &Model, drivers: Registry, library: Option<&Path>) -> Session {
     let library = library.map(|path| vec![DriverEntry::Library { path: path.to_owned(), sha256: None }]);
@@ -72,7 +74,8 @@ fn main() {
     let inputs = inputs(&linked);
     let run = |s: &Session| s.run_ordered(&inputs, false).expect("runs").0;
     assert_eq!(run(&linked), run(&loaded), "the outputs differ");
-    let n = ((ROUND_S * 1e9 / time(&linked, &inputs, 20)) as usize).max(1);
+    time(&linked, &inputs, WARM_UP);
+    let n = ((ROUND_S * 1e9 / time(&linked, &inputs, WARM_UP)) as usize).clamp(1, 100_000);
     time(&loaded, &inputs, n);
     let (mut built_in, mut library) = (Vec::new(), Vec::new());
     for round in 0..rounds {

@@ -57,13 +57,16 @@ pub fn run(args: &Args, cx: &Context) -> Result<Answer> {
         options.dims.entry(name).or_insert(n);
     }
     let session = Session::new(&model, &cx.registry, &options)?;
+    let ready_ms = start.elapsed().as_secs_f64() * 1e3;
     let inputs = inputs(&session, &raw, affine.unwrap_or_default())?;
     if args.worker {
-        worker::serve(&session, &inputs, start)?;
+        worker::serve(&session, &inputs, start, ready_ms)?;
         return Ok(Answer::default());
     }
     cx.ui.diagnostics(&session.report().diagnostics);
-    measure(args, &session, &inputs, cx)
+    let mut answer = measure(args, &session, &inputs, cx)?;
+    answer.json["ready_ms"] = json!(ready_ms);
+    Ok(answer)
 }
 
 /// Symbols that the given data decides.

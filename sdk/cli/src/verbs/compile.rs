@@ -5,7 +5,7 @@ use crate::failure::{Failure, Result};
 use crate::options::{NetworkArgs, refuse_same, write_file};
 use crate::text::{bytes, table, time};
 use crate::ui::Answer;
-use ottava::{Compiled, Diagnostic, Model, Phase};
+use ottava::{Compiled, DeviceMemory, Diagnostic, Model, Phase};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 
@@ -65,7 +65,7 @@ pub fn run(args: &Args, cx: &Context) -> Result<Answer> {
     let compiled = ottava::compile(&model, &cx.registry, &options)?;
     cx.ui.diagnostics(&compiled.diagnostics);
     let saved = compiled.save(output)?;
-    let mut answer = answer(&compiled);
+    let mut answer = answer(&compiled, &saved.memory);
     answer.text += &format!("\nwritten: {} ({})", output.display(), bytes(saved.bytes));
     if saved.ahead < saved.partitions {
         let n = saved.partitions - saved.ahead;
@@ -90,7 +90,7 @@ pub fn diagnostic_json(d: &Diagnostic) -> Value {
     json!({ "code": d.code, "severity": severity, "node": d.node, "message": d.message, "help": d.help })
 }
 
-fn answer(compiled: &Compiled) -> Answer {
+fn answer(compiled: &Compiled, memory: &[DeviceMemory]) -> Answer {
     let plan = &compiled.plan;
     let row = |(i, p): (usize, &ottava::Partition)| {
         let nodes = p.program.nodes.len() - p.bridges;
@@ -102,10 +102,10 @@ fn answer(compiled: &Compiled) -> Answer {
         plan.partitions.iter().enumerate().map(row),
     );
     let (mut rows, mut json_arenas) = (Vec::new(), Vec::new());
-    for (arena, device) in plan.arenas.iter().zip(&plan.devices) {
-        let [size, sum, bound] = [arena.bytes, arena.sum_bytes, arena.lower_bound].map(|n| n as u64);
-        rows.push(vec![device.id.clone(), bytes(size), bytes(sum), bytes(bound)]);
-        json_arenas.push(json!({ "device": device.id, "bytes": size, "sum_bytes": sum, "lower_bound": bound }));
+    for m in memory {
+        let [size, sum, bound] = [m.bytes, m.sum_bytes, m.lower_bound].map(|n| n as u64);
+        rows.push(vec![m.device.clone(), bytes(size), bytes(sum), bytes(bound)]);
+        json_arenas.push(json!({ "device": m.device, "bytes": size, "sum_bytes": sum, "lower_bound": bound }));
     }
     text.push('\n');
     text += &table(&["arena of", "bytes", "sum of tensors", "lower bound"], &[1, 2, 3], rows);
@@ -119,7 +119,7 @@ fn answer(compiled: &Compiled) -> Answer {
             })
         })
         .collect();
-    let arena_bytes: usize = plan.arenas.iter().map(|a| a.bytes).sum();
+    let arena_bytes: usize = memory.iter().map(|m| m.bytes).sum();
     let diagnostics: Vec<Value> = compiled.diagnostics.iter().map(diagnostic_json).collect();
     let json = json!({
         "partitions": partitions, "arena_bytes": arena_bytes, "arenas": json_arenas, "diagnostics": diagnostics,

@@ -1,7 +1,7 @@
 //! `ottava devices`: drivers and the devices they find.
 
 use super::Context;
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 use crate::text::{bytes, table};
 use crate::ui::Answer;
 use ottava::{DeviceEntry, DeviceOptions, DriverReport, OpenDevice};
@@ -86,7 +86,13 @@ pub fn run(args: &Args, cx: &Context) -> Result<Answer> {
             driver_rows.push(row(&r.name, "", None, &r.source, "refused", &r.reason));
         }
     }
-    let (configured, configured_rows) = configured(cx)?;
+    let (configured, configured_rows) = match configured(cx) {
+        Err(Failure::Error(e)) if args.why => {
+            cx.ui.warn(&e.to_string());
+            (Vec::new(), Vec::new())
+        }
+        other => other?,
+    };
     let mut text = table(&["driver", "version", "abi", "source", "status", "reason"], &[], driver_rows);
     text.push('\n');
     text.push_str(&table(&["device", "driver", "kind", "isa", "threads", "memory", "name"], &[4, 5], device_rows));

@@ -83,18 +83,23 @@ fn metric(args: &Args, data: &Data) -> Result<Option<Metric>> {
 }
 
 /// What can be said to be wrong before anything is read.
-fn check(args: &Args) -> Result<()> {
+fn check(args: &Args, cx: &Context) -> Result<()> {
     if matches!(args.metric, Some(MetricArg::Cosine | MetricArg::Agree)) && args.against.is_none() {
         return Err(Failure::Usage("this metric compares with another model; name it: `--against MODEL`".to_owned()));
     }
     let Some(output) = &args.outputs else { return Ok(()) };
-    let inputs: Vec<&Path> = [&args.model, &args.data].into_iter().chain(&args.against).map(PathBuf::as_path).collect();
+    let inputs: Vec<&Path> = [&args.model, &args.data]
+        .into_iter()
+        .chain(&args.against)
+        .map(PathBuf::as_path)
+        .chain(cx.registry.config.file.as_deref())
+        .collect();
     refuse_same(output, &inputs)
 }
 
 /// Evaluates.
 pub fn run(args: &Args, cx: &Context) -> Result<Answer> {
-    check(args)?;
+    check(args, cx)?;
     let model = Model::load(&args.model)?;
     let data = Data::load(&args.data, preprocess(args.recipe.as_ref())?.as_ref())?;
     let metric = metric(args, &data)?;

@@ -88,7 +88,7 @@ fn summary(compiled: &Compiled) -> BTreeMap<String, Share> {
         let share = shares.entry(p.device.clone()).or_default();
         share.nodes += usize::from(!p.bridge);
         share.bridges += usize::from(p.bridge);
-        for o in p.opinions.iter().filter(|o| !o.ok) {
+        for o in p.opinions.iter().filter(|o| !o.ok && !p.bridge) {
             *shares.entry(o.device.clone()).or_default().refused.entry(o.code.clone()).or_default() += 1;
         }
     }

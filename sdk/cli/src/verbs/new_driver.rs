@@ -91,6 +91,9 @@ fn name(text: &str) -> Result<String, String> {
     let valid = text.starts_with(|c: char| c.is_ascii_lowercase())
         && text.len() <= 31
         && text.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
+    if ["cpu", "npu", "reference"].contains(&text) {
+        return Err("is the name of a built-in driver".to_owned());
+    }
     if valid { Ok(text.to_owned()) } else { Err("needs lower-case letters, digits and `_`, a letter first".to_owned()) }
 }
 
@@ -190,7 +193,7 @@ mod tests {
     #[test]
     fn names_are_checked() {
         assert!(name("acme_2").is_ok());
-        for bad in ["", "2acme", "Acme", "a-b", "a b"] {
+        for bad in ["", "cpu", "2acme", "Acme", "a-b", "a b"] {
             assert!(name(bad).is_err(), "{bad}");
         }
     }

@@ -2,7 +2,7 @@
 
 use super::Context;
 use crate::failure::{Failure, Result};
-use crate::options::{NetworkArgs, make_folder, write_file};
+use crate::options::{NetworkArgs, make_folder, refuse_same, write_file};
 use crate::text::table;
 use crate::ui::Answer;
 use ottava::{Model, PartitionReport, Session, Tensor};
@@ -62,6 +62,13 @@ fn inputs(args: &Args, model: &Model) -> Result<Vec<Tensor>> {
     wanted.iter().map(one).collect()
 }
 
+/// Everything that is read and must not be written over.
+fn files_read<'a>(args: &'a Args, cx: &'a Context) -> Vec<&'a Path> {
+    let path = |text: &'a String| Path::new(text.split_once('=').map_or(text.as_str(), |(_, path)| path));
+    let inputs = args.input.iter().map(path);
+    inputs.chain([args.model.as_path()]).chain(cx.registry.config.file.as_deref()).collect()
+}
+
 /// A file name for an output, unique among the others.
 fn file_name(name: &str, taken: &mut Vec<String>) -> String {
     let safe = |c: char| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '_' };
@@ -85,6 +92,10 @@ pub fn partitions(list: &[PartitionReport]) -> Vec<Value> {
 pub fn run(args: &Args, cx: &Context) -> Result<Answer> {
     let model = Model::load(&args.model)?;
     let inputs = inputs(args, &model)?;
+    let read = || files_read(args, cx);
+    if let Some(profile) = &args.profile {
+        refuse_same(profile, &read())?;
+    }
     let named: Vec<_> = model.inputs().into_iter().map(|(name, _)| name).zip(inputs.iter().cloned()).collect();
     args.network.expect_batch(&model, &named)?;
     let mut options = args.network.session(&cx.registry, &model)?;
@@ -101,6 +112,7 @@ pub fn run(args: &Args, cx: &Context) -> Result<Answer> {
     let (mut json_rows, mut rows, mut taken) = (Vec::new(), Vec::new(), Vec::new());
     for ((name, _), tensor) in session.outputs().iter().zip(&outputs) {
         let path = args.output.join(file_name(name, &mut taken));
+        refuse_same(&path, &read())?;
         ottava::save_npy(&path, tensor)?;
         let file = path.display().to_string();
         let dtype = tensor.dtype().name();

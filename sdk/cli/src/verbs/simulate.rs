@@ -63,6 +63,8 @@ impl From<Mode> for Timing {
 /// Simulates.
 pub fn run(args: &Args, cx: &Context) -> Result<Answer> {
     let mut config = chip(&args.npu)?;
+    let read = [Some(Path::new(&args.npu)), cx.registry.config.file.as_deref()];
+    refuse_same(&args.output, &read.into_iter().flatten().collect::<Vec<_>>())?;
     if let Some(mode) = args.mode {
         config.array.timing = mode.into();
     }

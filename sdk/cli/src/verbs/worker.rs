@@ -1,6 +1,6 @@
 //! The line protocol of `bench --worker`, which the comparison with other runtimes speaks.
 //!
-//! `{"ready":1,"load_ms":..}` when loaded; then `run N` is answered by `{"lat_us":[..]}`, `out FILE` writes the first output
+//! `{"ready":1,"load_ms":..,"ready_ms":..}` when loaded (`load_ms` has one inference in it, `ready_ms` has none); then `run N` is answered by `{"lat_us":[..]}`, `out FILE` writes the first output
 //! as raw f32 and answers `{"out":count}`, `quit` (or the end of the input) ends it. Anything else is answered by
 //! `{"error":..}`.
 
@@ -53,10 +53,11 @@ impl RawInput {
     }
 }
 
-/// Answers commands until the end.
-pub fn serve(session: &Session, inputs: &[Tensor], start: Instant) -> Result<()> {
+/// Answers commands until the end. `ready_ms` is the time from `start` until the session was there.
+pub fn serve(session: &Session, inputs: &[Tensor], start: Instant, ready_ms: f64) -> Result<()> {
     session.run_ordered(inputs, false)?;
-    to_stdout(&format!("{}\n", json!({ "ready": 1, "load_ms": start.elapsed().as_secs_f64() * 1e3 })))?;
+    let load_ms = start.elapsed().as_secs_f64() * 1e3;
+    to_stdout(&format!("{}\n", json!({ "ready": 1, "load_ms": load_ms, "ready_ms": ready_ms })))?;
     for line in std::io::stdin().lock().lines() {
         let Ok(line) = line else { break };
         let mut words = line.split_whitespace();

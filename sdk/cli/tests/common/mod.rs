@@ -29,6 +29,12 @@ impl Run {
         serde_json::from_str(&self.stdout).unwrap_or_else(|e| panic!("{e}: {}", self.stdout))
     }
 
+    /// The run must have succeeded.
+    #[track_caller]
+    pub fn succeeds(&self) {
+        assert_eq!(self.code, 0, "{}", self.stderr);
+    }
+
     /// Checks exit code and parts of the message.
     #[track_caller]
     pub fn fails(&self, code: i32, parts: &[&str]) {

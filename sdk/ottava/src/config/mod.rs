@@ -142,6 +142,12 @@ impl Config {
                 *path = folder.join(&*path);
             }
         }
+        for value in self.devices.iter_mut().flat_map(|d| d.options.values_mut()) {
+            // Options that name a file: an NPU's chip.
+            if value.ends_with(".ron") {
+                *value = folder.join(&*value).display().to_string();
+            }
+        }
         for rule in self.policy.allow.iter_mut().chain(&mut self.policy.deny) {
             if let Rule::Dir(dir) = rule {
                 *dir = folder.join(&*dir);
@@ -207,6 +213,38 @@ fn check_available(w: &wire::Wire) -> Result<()> {
             .at("key `in_flight`")
             .found("0")
             .expected("1 or more"));
+    }
+    check_devices(&w.devices)?;
+    for (key, rules) in [("pins", &w.pins), ("bans", &w.bans)] {
+        at_most(key, rules.len(), MAX_RULES)?;
+    }
+    Ok(())
+}
+
+/// More devices than this are a mistake.
+const MAX_DEVICES: usize = 64;
+/// More pins or bans than this are a mistake.
+const MAX_RULES: usize = 10_000;
+
+fn at_most(key: &str, found: usize, most: usize) -> Result<()> {
+    if found <= most {
+        return Ok(());
+    }
+    let e = Error::invalid(codes::CONFIG, "there are more entries than make sense").at(format!("key `{key}`"));
+    Err(e.found(found).expected(format!("at most {most}")))
+}
+
+/// Ids are short, visible and unique.
+fn check_devices(devices: &[wire::Device]) -> Result<()> {
+    at_most("devices", devices.len(), MAX_DEVICES)?;
+    for (i, d) in devices.iter().enumerate() {
+        let fail = |what: &str| Error::invalid(codes::CONFIG, what).at(format!("key `devices`, entry {}", i + 1));
+        if d.id.is_empty() || d.id.len() > 64 || d.id.chars().any(char::is_control) {
+            return Err(fail("a device needs an id of 1 to 64 visible characters").found(format!("{:?}", d.id)));
+        }
+        if devices[..i].iter().any(|other| other.id == d.id) {
+            return Err(fail("two devices have the same id").found(format!("`{}`", d.id)));
+        }
     }
     Ok(())
 }
@@ -279,8 +317,12 @@ mod tests {
     fn libraries_lie_beside_the_configuration() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("o.ron");
-        std::fs::write(&file, r#"Ottava(drivers: [Library(path: "v/a.so")], policy: (deny: [Dir("bad")]))"#).unwrap();
+        let text = r#"Ottava(drivers: [Library(path: "v/a.so")], policy: (deny: [Dir("bad")]),
+            devices: [(id: "n", driver: "npu", options: {"config": "chip.ron", "realtime": "1"})])"#;
+        std::fs::write(&file, text).unwrap();
         let c = Config::load(&file).unwrap();
+        assert_eq!(c.devices[0].options["config"], dir.path().join("chip.ron").display().to_string());
+        assert_eq!(c.devices[0].options["realtime"], "1");
         let library = DriverEntry::Library { path: dir.path().join("v/a.so"), sha256: None };
         assert_eq!(c.drivers, Some(vec![library]));
         assert_eq!(c.policy.deny, [Rule::Dir(dir.path().join("bad"))]);
@@ -314,6 +356,9 @@ mod tests {
         assert!(message("Ottava(fallback: Referense)").contains("did you mean `Reference`?"));
         assert!(message("Ottava(in_flight: 0)").contains("expected 1 or more"));
         assert!(message("Ottava(in_flight: \"4\")").contains("line 1"));
+        let twice = r#"Ottava(devices: [(id: "a", driver: "cpu"), (id: "a", driver: "cpu")])"#;
+        assert!(message(twice).contains("two devices have the same id"));
+        assert!(message(r#"Ottava(devices: [(id: "", driver: "cpu")])"#).contains("1 to 64"));
         assert!(message("Otava()").contains("Ottava"));
         assert!(message("Ottava(").contains("line 1"));
     }

@@ -17,7 +17,7 @@ use ottava::{
     SessionOptions, Source, Tensor, ValidateOptions, Validation,
 };
 use split::Split;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 /// Load, measure, calibrate, quantize, measure again, split over two devices, compare layer by layer: on bundled data, in
@@ -79,8 +79,8 @@ fn latency(session: &Session) -> Result<f64> {
 
 /// The whole road.
 pub fn run(args: &Args, cx: &Context) -> Result<Answer> {
-    let found = find_out(cx)?;
     make_folder(&args.output)?;
+    let found = find_out(&args.output, cx)?;
     let file = |name: &str| args.output.join(name);
     write_file(&file("digits.onnx"), MODEL)?;
     found.quantized.save(file("digits_int8.onnx"))?;
@@ -89,7 +89,7 @@ pub fn run(args: &Args, cx: &Context) -> Result<Answer> {
     Ok(answer::answer(args, &found))
 }
 
-fn find_out(cx: &Context) -> Result<Findings> {
+fn find_out(folder: &Path, cx: &Context) -> Result<Findings> {
     let model = Model::from_bytes("digits.onnx", MODEL)?;
     let (images, test) =
         (Data::from_npz_bytes("digits_calib.npz", CALIBRATION)?, Data::from_npz_bytes("digits_test.npz", TEST)?);
@@ -108,6 +108,6 @@ fn find_out(cx: &Context) -> Result<Findings> {
     let session = |m: &Model| Session::new(m, &cx.registry, &SessionOptions::default());
     let (float_session, int8_session) = (session(&model)?, session(&quantized.model)?);
     let (float_ms, int8_ms) = (latency(&float_session)?, latency(&int8_session)?);
-    let split = Split::run(&quantized.model, &test, cx)?;
+    let split = Split::run(&quantized.model, &test, folder, cx)?;
     Ok(Findings { model, quantized, float, int8, float_ms, int8_ms, validation, int8_session, split })
 }

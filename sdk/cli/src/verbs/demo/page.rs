@@ -46,14 +46,12 @@ fn verdicts(f: &Findings) -> Vec<Verdict> {
 
 fn figures(f: &Findings) -> Vec<Figure> {
     let figure = |label: &str, value: String, note: String| Figure { label: label.into(), value, note };
-    let overlap = ottava::overlap_ratio(&f.split.reports);
     let cycles: u64 = f.split.cycles().iter().map(|(_, c)| c).sum();
     vec![
         figure("file", bytes(f.quantized.bytes.len() as u64), format!("float {}", bytes(f.model.size_bytes))),
         figure("latency, cpu", format!("{:.3} ms", f.int8_ms), format!("float {:.3} ms", f.float_ms)),
         figure("SQNR", format!("{} dB", decibel(f.validation.output_sqnr_db)), "output, int8 against float".into()),
         figure("NPU cycles", cycles.to_string(), "one image".into()),
-        figure("overlap", format!("{overlap:.2}"), "busy time of all devices over wall time".into()),
     ]
 }
 
@@ -103,7 +101,13 @@ fn span(inference: u64, step: &StepTime, start_ns: u64) -> Span {
 fn layers(f: &Findings) -> Vec<LayerError> {
     let device = |name: &str| {
         let plan = &f.split.compiled.plan;
-        let found = plan.partitions.iter().find(|p| p.program.values.iter().any(|v| v.name == name));
+        // In the plan, the quantized form of a value has its name with an ending.
+        let is_it = |v: &str| v.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+        let makes = |p: &ottava::Partition| {
+            let mut outputs = p.program.nodes.iter().flat_map(|n| &n.outputs);
+            outputs.any(|id| is_it(&p.program.value(*id).name))
+        };
+        let found = plan.partitions.iter().find(|p| makes(p));
         found.map_or(String::new(), |p| p.device.clone())
     };
     let row = |l: &ottava::Layer| LayerError {
@@ -119,7 +123,7 @@ fn layers(f: &Findings) -> Vec<LayerError> {
 fn npu(f: &Findings) -> Vec<NpuLayer> {
     let macs = ottava::node_macs(&f.split.compiled.plan);
     let row = |(layer, cycles): (String, u64)| {
-        let peak = cycles as f64 * f64::from(super::split::ARRAY);
+        let peak = cycles as f64 * f.split.array;
         let utilization = macs.get(&layer).map_or(0.0, |m| *m as f64 / peak.max(1.0));
         NpuLayer { layer, cycles, utilization }
     };

@@ -1,0 +1,148 @@
+//! The verbs that know several devices: compile, explain, simulate, new-driver, and what a configuration may say about them.
+
+mod common;
+
+use common::{asset, folder, ottava};
+use serde_json::Value;
+use std::path::Path;
+
+const SPLIT: &str = r#"Ottava(
+    devices: [(id: "npu", driver: "npu", options: {"config": "edge16"}), (id: "cpu", driver: "cpu")],
+    placement: Priority(["npu", "cpu"]),
+)"#;
+
+/// Quantizes the digits network into the folder and writes a configuration.
+fn prepared(dir: &Path, config: &str) {
+    let (model, data) = (asset("digits.onnx"), asset("digits_calib.npz"));
+    ottava(dir, &["quantize", &model, "--data", &data, "-o", "q.onnx"]).succeeds();
+    std::fs::write(dir.join("ottava.ron"), config).unwrap();
+}
+
+fn devices_of(explained: &Value) -> Vec<(String, String)> {
+    let text = |v: &Value| v.as_str().unwrap_or_default().to_owned();
+    explained["nodes"].as_array().unwrap().iter().map(|n| (text(&n["op"]), text(&n["device"]))).collect()
+}
+
+#[test]
+fn explain_gives_every_node_a_device_and_a_reason() {
+    let dir = folder();
+    prepared(dir.path(), SPLIT);
+    let json = ottava(dir.path(), &["explain", "q.onnx", "--json"]).json();
+    for node in json["nodes"].as_array().unwrap() {
+        assert!(!node["reason"].as_str().unwrap().is_empty(), "{node}");
+        for verdict in node["verdicts"].as_array().unwrap() {
+            assert!(verdict["ok"] == true || !verdict["text"].as_str().unwrap().is_empty(), "{verdict}");
+        }
+    }
+    let placed = devices_of(&json);
+    assert!(placed.contains(&("Conv".into(), "npu".into())) && placed.iter().any(|(_, d)| d == "cpu"), "{placed:?}");
+}
+
+#[test]
+fn a_plan_runs_like_its_model() {
+    let dir = folder();
+    prepared(dir.path(), SPLIT);
+    let compiled = ottava(dir.path(), &["compile", "q.onnx", "-o", "q.plan", "--json"]).json();
+    for key in ["partitions", "arena_bytes", "diagnostics"] {
+        assert!(compiled.get(key).is_some(), "{key}");
+    }
+    assert!(compiled["partitions"].as_array().unwrap().len() > 1);
+    let data = asset("digits_test.npz");
+    let eval = |model: &str| {
+        let json =
+            ottava(dir.path(), &["eval", model, "--data", &data, "--limit", "100", "--outputs", "o.npz", "--json"])
+                .json();
+        (json["hits"].as_u64(), std::fs::read(dir.path().join("o.npz")).unwrap())
+    };
+    assert!(eval("q.plan") == eval("q.onnx"));
+    let explained = ottava(dir.path(), &["explain", "q.plan", "--json"]).json();
+    assert_eq!(devices_of(&explained), devices_of(&ottava(dir.path(), &["explain", "q.onnx", "--json"]).json()));
+    ottava(dir.path(), &["run", "q.plan", "--input", "x.npy", "-o", "o", "--device", "cpu"])
+        .fails(3, &["compiled for"]);
+    ottava(dir.path(), &["quantize", "q.plan", "--data", &data, "-o", "z.onnx"]).fails(3, &["a plan has no graph"]);
+}
+
+#[test]
+fn damaged_plans_are_told() {
+    let dir = folder();
+    prepared(dir.path(), SPLIT);
+    ottava(dir.path(), &["compile", "q.onnx", "-o", "q.plan"]).succeeds();
+    let whole = std::fs::read(dir.path().join("q.plan")).unwrap();
+    let data = asset("digits_test.npz");
+    let eval = |bytes: &[u8]| {
+        std::fs::write(dir.path().join("bad.plan"), bytes).unwrap();
+        ottava(dir.path(), &["eval", "bad.plan", "--data", &data])
+    };
+    eval(&whole[..whole.len() / 2]).fails(3, &["bad.plan", "truncated"]);
+    let mut flipped = whole.clone();
+    flipped[whole.len() / 2] ^= 4;
+    eval(&flipped).fails(3, &["bad.plan", "checksum"]);
+    eval(b"").fails(3, &["bad.plan"]);
+}
+
+#[test]
+fn phases_are_shown_as_text_that_parses() {
+    let dir = folder();
+    prepared(dir.path(), "Ottava()");
+    for phase in ["imported", "canonical", "quantized"] {
+        let args = ["compile", "q.onnx", "--stop-after", phase, "--emit", "text", "-o", "g.txt"];
+        ottava(dir.path(), &args).succeeds();
+        let text = std::fs::read_to_string(dir.path().join("g.txt")).unwrap();
+        let graph = ottava_graph::text::parse(&text).unwrap();
+        assert_eq!(graph.phase.name(), phase);
+    }
+}
+
+#[test]
+fn rules_about_nodes_and_devices_are_held() {
+    let dir = folder();
+    let with = |rest: &str| SPLIT.replace("placement:", &format!("{rest}\n    placement:"));
+    prepared(dir.path(), &with(r#"pins: [("pool", "cpu")], bans: [("*dense*", "npu")],"#));
+    let json = ottava(dir.path(), &["explain", "q.onnx", "--json"]).json();
+    for node in json["nodes"].as_array().unwrap().iter().filter(|n| n["name"] == "pool" || n["name"] == "dense") {
+        assert_eq!(node["device"], "cpu", "{node}");
+    }
+    std::fs::write(dir.path().join("ottava.ron"), with(r#"pins: [("pool", "gpu")],"#)).unwrap();
+    ottava(dir.path(), &["explain", "q.onnx"]).fails(3, &["gpu", "npu"]);
+    std::fs::write(dir.path().join("ottava.ron"), r#"Ottava(drivers: [Library(path: "no.so")])"#).unwrap();
+    ottava(dir.path(), &["eval", "q.onnx", "--data", "d.npz"]).fails(3, &["no.so"]);
+    let refused = ottava(dir.path(), &["devices", "--why", "--json"]);
+    assert!(refused.stdout.contains("refused") || refused.stderr.contains("no.so"));
+}
+
+#[test]
+fn simulate_writes_a_row_per_layer() {
+    let dir = folder();
+    std::fs::write(
+        dir.path().join("l.csv"),
+        "network,layer,kind,M,N,K,channels,count\nn,a,gemm,64,32,48,1,1\nn,b,dw,100,1,9,16,1\n",
+    )
+    .unwrap();
+    let args = ["simulate", "--layers", "l.csv", "--npu", "edge16", "--mode", "fold_serial", "-o", "c.csv", "--json"];
+    let json = ottava(dir.path(), &args).json();
+    // WS, 16 x 16: 3 x 2 folds of M + 2 R + C - 2 cycles.
+    assert_eq!(json["layers"][0]["compute_cycles"], 6 * (64 + 2 * 16 + 16 - 2));
+    assert_eq!(std::fs::read_to_string(dir.path().join("c.csv")).unwrap().lines().count(), 3);
+    ottava(dir.path(), &["simulate", "--layers", "l.csv", "--npu", "edge17", "-o", "c.csv"]).fails(3, &["edge16"]);
+    std::fs::write(dir.path().join("n.ron"), "Npu(array: (rows: 0))").unwrap();
+    ottava(dir.path(), &["simulate", "--layers", "l.csv", "--npu", "n.ron", "-o", "c.csv"])
+        .fails(3, &["n.ron:1", "rows"]);
+    prepared(dir.path(), "Ottava()");
+    let json = ottava(dir.path(), &["simulate", "q.onnx", "--npu", "edge8", "-o", "m.csv", "--json"]).json();
+    assert!(json["total_cycles"].as_u64().unwrap() > 0 && json["macs"].as_u64().unwrap() > 900_000, "{json}");
+}
+
+#[test]
+fn new_driver_writes_a_project_and_nothing_over_another() {
+    let dir = folder();
+    for lang in ["rust", "c"] {
+        let json = ottava(dir.path(), &["new-driver", "acme", "--lang", lang, lang, "--json"]).json();
+        let files: Vec<&str> = json["files"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
+        assert!(files.iter().any(|f| f.ends_with("acme.ottava.ron")), "{files:?}");
+        for file in files {
+            assert!(dir.path().join(file).is_file(), "{file}");
+        }
+        ottava(dir.path(), &["new-driver", "acme", "--lang", lang, lang]).fails(2, &["not empty"]);
+    }
+    ottava(dir.path(), &["new-driver", "Ac me", "--lang", "c", "x"]).fails(2, &["lower-case"]);
+}
