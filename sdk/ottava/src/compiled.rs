@@ -216,7 +216,7 @@ impl Compiled {
             Err(ottava_hal::Error::Unsupported { .. }) => return Ok(own),
             other => other.map_err(failed)?,
         };
-        let key = ottava_plan::blob_key(&open.driver, open.device.info(), program, &options, &open.options);
+        let key = ottava_plan::blob_key(&open.driver, open.device.info(), program, &options, &open.code_options());
         partition.blobs = vec![Blob::new(key.map_err(failed)?, &payload).map_err(failed)?];
         Ok(own)
     }

@@ -246,7 +246,8 @@ fn zeros(links: &[(usize, usize)], inputs: &[(String, TensorType)]) -> Result<Ve
 }
 
 fn entry(d: OpenDevice) -> DeviceEntry {
-    DeviceEntry { device: d.device, driver: Some(d.driver), options: d.options }
+    let options = d.code_options();
+    DeviceEntry { device: d.device, driver: Some(d.driver), options }
 }
 
 /// Opens a lost device again as it was opened first.

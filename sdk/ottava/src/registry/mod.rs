@@ -69,6 +69,13 @@ pub struct OpenDevice {
     pub options: Options,
 }
 
+impl OpenDevice {
+    /// The options that what a program compiles to may depend on: not the number of threads that run it.
+    pub(crate) fn code_options(&self) -> Options {
+        self.options.iter().filter(|(key, _)| *key != "threads").map(|(k, v)| (k.clone(), v.clone())).collect()
+    }
+}
+
 /// What can be said about one driver.
 pub struct DriverReport {
     /// Name and version.
