@@ -26,11 +26,29 @@ pub struct Compiled {
 
 /// Compiles a model for the configured devices. A saved plan comes back as it was compiled.
 pub fn compile(model: &Model, registry: &Registry, options: &SessionOptions) -> Result<Compiled> {
+    compile_avoiding(model, registry, options, &[])
+}
+
+/// Nodes that a device must not get.
+pub(crate) struct Avoid {
+    /// Id of the device.
+    pub device: String,
+    /// Names of the nodes.
+    pub nodes: Vec<String>,
+}
+
+/// As [`compile`], with some nodes kept away from some devices.
+pub(crate) fn compile_avoiding(
+    model: &Model,
+    registry: &Registry,
+    options: &SessionOptions,
+    avoid: &[Avoid],
+) -> Result<Compiled> {
     match &model.plan {
-        Some(plan) => of_plan(model, plan, registry, options),
+        Some(plan) => of_plan(model, plan, registry, options, avoid),
         None => {
             let dims = model.dims(options.batch.max(1), &options.dims)?;
-            of_graph(model, &model.bind(&dims)?, registry, options)
+            of_graph(model, &model.bind(&dims)?, registry, options, avoid)
         }
     }
 }
@@ -41,6 +59,7 @@ pub(crate) fn of_graph(
     graph: &Graph,
     registry: &Registry,
     options: &SessionOptions,
+    avoid: &[Avoid],
 ) -> Result<Compiled> {
     check_objective(&registry.config)?;
     let mut devices = match &options.device {
@@ -54,13 +73,22 @@ pub(crate) fn of_graph(
     let folder = registry.reference()?;
     let targets: Vec<Target> = devices.iter().map(|d| Target { id: &d.id, device: d.device.as_ref() }).collect();
     let mut cx = Cx::new(folder.as_ref());
-    let placement = placement(&registry.config, &devices[..n_chosen], options.device.is_some());
+    let mut placement = placement(&registry.config, &devices[..n_chosen], options.device.is_some());
+    for Avoid { device, nodes } in avoid {
+        placement.bans.extend(nodes.iter().map(|node| (node.clone(), device.clone())));
+    }
     let plan = ottava_compiler::compile(graph, &targets, &placement, &mut cx).map_err(|e| model.invalid(e))?;
     Ok(Compiled { origin: model.origin.clone(), plan, diagnostics: cx.diagnostics, devices })
 }
 
 /// Opens the devices that a saved plan names. One that is not there is skipped where an alternative does without it.
-fn of_plan(model: &Model, plan: &Plan, registry: &Registry, options: &SessionOptions) -> Result<Compiled> {
+fn of_plan(
+    model: &Model,
+    plan: &Plan,
+    registry: &Registry,
+    options: &SessionOptions,
+    avoid: &[Avoid],
+) -> Result<Compiled> {
     let fail = |what: String| Error::invalid(codes::PLAN, what).in_file(&model.origin);
     let named: Vec<&str> = plan.devices.iter().map(|d| d.id.as_str()).collect();
     if let Some(id) = options.device.as_deref().filter(|id| named != [*id]) {
@@ -86,7 +114,10 @@ fn of_plan(model: &Model, plan: &Plan, registry: &Registry, options: &SessionOpt
     let mut devices: Vec<OpenDevice> = Vec::new();
     let mut missing: Option<(String, Error)> = None;
     for id in named.iter().filter(|id| **id != REFERENCE) {
-        match configured(registry, id, options) {
+        let refused = avoid.iter().any(|a| a.device == **id);
+        let unable = || Error::unsupported(codes::PLAN, format!("`{id}` does not run what the plan has for it"));
+        let opened = if refused { Err(unable()) } else { configured(registry, id, options) };
+        match opened {
             Ok(device) => devices.push(device),
             Err(e) if missing.is_none() => missing = Some(((*id).to_owned(), e)),
             Err(_) => {}

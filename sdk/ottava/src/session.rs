@@ -4,16 +4,17 @@
 //! its own buffers. A session with [`SessionOptions::state`] keeps the values of named outputs and hands them to named
 //! inputs of the next run; its runs go one after the other.
 
-use crate::compiled::{self, Compiled};
+use crate::compiled::{self, Avoid, Compiled};
+use crate::config::Fallback;
 use crate::error::{Error, Result, codes};
 use crate::model::Model;
-use crate::registry::{DeviceOptions, OpenDevice, Registry};
+use crate::registry::{DeviceOptions, OpenDevice, REFERENCE, Registry};
 use crate::report::{PartitionReport, Report};
 use crate::suggest;
-use ottava_graph::Graph;
+use ottava_graph::{Diagnostic, Graph};
 use ottava_hal::{Status, Tensor, TensorType};
 use ottava_plan::Plan;
-use ottava_runtime::{DeviceEntry, Event, Pending, Reopen, RunOptions, RunReport, Runner, RunnerOptions};
+use ottava_runtime::{DeviceEntry, Event, LoadError, Pending, Reopen, RunOptions, RunReport, Runner, RunnerOptions};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -60,7 +61,7 @@ struct State {
 impl Session {
     /// Compiles a model, or takes a saved plan.
     pub fn new(model: &Model, registry: &Registry, options: &SessionOptions) -> Result<Self> {
-        Self::of_compiled(compiled::compile(model, registry, options)?, registry, options)
+        Self::placed(registry, options, |avoid| compiled::compile_avoiding(model, registry, options, avoid))
     }
 
     /// Compiles a bound graph of any phase that stems from `model`.
@@ -70,11 +71,47 @@ impl Session {
         registry: &Registry,
         options: &SessionOptions,
     ) -> Result<Self> {
-        Self::of_compiled(compiled::of_graph(model, graph, registry, options)?, registry, options)
+        Self::placed(registry, options, |avoid| compiled::of_graph(model, graph, registry, options, avoid))
+    }
+
+    /// Compiles and loads. Nodes that a device accepted and then does not compile are placed elsewhere, with a warning,
+    /// unless the configuration forbids that.
+    fn placed(
+        registry: &Registry,
+        options: &SessionOptions,
+        compile: impl Fn(&[Avoid]) -> Result<Compiled>,
+    ) -> Result<Self> {
+        let (mut avoid, mut notes) = (Vec::new(), Vec::new());
+        loop {
+            let compiled = compile(&avoid)?;
+            let nodes: Vec<Vec<String>> =
+                (0..compiled.plan.partitions.len()).map(|i| node_names(&compiled.plan, i)).collect();
+            let origin = compiled.origin.clone();
+            let e = match Self::load(compiled, registry, options) {
+                Ok(mut session) => {
+                    session.report.diagnostics.extend(notes);
+                    return Ok(session);
+                }
+                Err(e) => e,
+            };
+            let refused = e.partition.and_then(|i| nodes.get(i)).filter(|_| e.device != REFERENCE);
+            let may_move = registry.config.fallback == Fallback::Reference && notes.len() < MAX_MOVES;
+            let Some(nodes) = refused.filter(|_| may_move) else {
+                return Err(Error::run(&origin, e.error));
+            };
+            let text = format!("{}; the partition's nodes are placed without `{}`", e.error, e.device);
+            notes.push(Diagnostic::warning("P0605", nodes.first().cloned().unwrap_or_default(), text));
+            avoid.push(Avoid { device: e.device, nodes: nodes.clone() });
+        }
     }
 
     /// Makes a compiled network ready to run.
     pub fn of_compiled(compiled: Compiled, registry: &Registry, options: &SessionOptions) -> Result<Self> {
+        let origin = compiled.origin.clone();
+        Self::load(compiled, registry, options).map_err(|e| Error::run(&origin, e.error))
+    }
+
+    fn load(compiled: Compiled, registry: &Registry, options: &SessionOptions) -> Result<Self, LoadError> {
         let Compiled { origin, plan, diagnostics, devices } = compiled;
         let devices = devices.into_iter().map(|d| (d.id.clone(), entry(d))).collect();
         let runner_options = RunnerOptions {
@@ -82,10 +119,14 @@ impl Session {
             reopen: Some(reopen(registry, options)),
             ..RunnerOptions::default()
         };
-        let failed = |e| Error::run(&origin, e);
-        let runner = Runner::with(plan, devices, runner_options).map_err(failed)?;
+        let runner = Runner::load(plan, devices, runner_options)?;
         let (inputs, outputs) = (slots(&runner, &runner.plan().inputs), slots(&runner, &runner.plan().outputs));
-        let state = State::new(&options.state, &inputs, &outputs)?;
+        let wrong = |e: Error| LoadError {
+            partition: None,
+            device: String::new(),
+            error: ottava_hal::Error::invalid(e.detail().to_string()),
+        };
+        let state = State::new(&options.state, &inputs, &outputs).map_err(wrong)?;
         let report = report(&runner, diagnostics);
         Ok(Self { origin, runner, inputs, outputs, state, report, timeout: options.timeout })
     }
@@ -243,6 +284,14 @@ fn zeros(links: &[(usize, usize)], inputs: &[(String, TensorType)]) -> Result<Ve
         Tensor::zeros(ty.dtype, &shape).map_err(|e| fail(e.to_string()))
     };
     links.iter().map(one).collect()
+}
+
+/// A model is placed again at most this often.
+const MAX_MOVES: usize = 8;
+
+/// The model's own nodes of a partition.
+fn node_names(plan: &Plan, partition: usize) -> Vec<String> {
+    plan.placed.iter().filter(|p| p.partition == partition && !p.bridge).map(|p| p.node.clone()).collect()
 }
 
 fn entry(d: OpenDevice) -> DeviceEntry {

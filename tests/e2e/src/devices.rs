@@ -4,7 +4,7 @@ use ottava_hal::fault::Fault;
 use ottava_hal::host::HostMemory;
 use ottava_hal::{
     BlobKey, Buffer, BufferDesc, Capability, CompileOptions, Cost, DataType, Device, DeviceInfo, DeviceKind, Driver,
-    DriverInfo, Error, Executable, Fence, OptionSpec, Options, Program, Queue, Result, Status, Verdict,
+    DriverInfo, Error, Executable, Fence, OptionSpec, Options, Program, Queue, Reason, Result, Status, Verdict,
 };
 use ottava_reference::ReferenceDevice;
 use std::sync::{Arc, Mutex};
@@ -16,6 +16,8 @@ struct Front {
     capability: Capability,
     /// Whether a lost device comes back.
     resets: bool,
+    /// Whether programs that it has accepted are refused when they are compiled.
+    refuses: bool,
 }
 
 impl Device for Front {
@@ -38,6 +40,9 @@ impl Device for Front {
     }
 
     fn compile(&self, program: &Program, options: &CompileOptions) -> Result<Arc<dyn Executable>> {
+        if self.refuses {
+            return Err(Error::unsupported(Reason::Other, "it has changed its mind"));
+        }
         self.inner.compile(program, options)
     }
 
@@ -102,7 +107,31 @@ impl Driver for FloatsOnly {
             operand.dtypes = vec![DataType::F32];
         }
         let info = DeviceInfo::new("floats", id, DeviceKind::Dsp);
-        Ok(Arc::new(Front { inner: Arc::new(inner), info, capability, resets: false }))
+        Ok(Arc::new(Front { inner: Arc::new(inner), info, capability, resets: false, refuses: false }))
+    }
+}
+
+/// The driver `moody`: one device that accepts everything and compiles nothing.
+pub struct Moody;
+
+impl Driver for Moody {
+    fn info(&self) -> DriverInfo {
+        info_of("moody")
+    }
+
+    fn devices(&self) -> Result<Vec<DeviceInfo>> {
+        Ok(vec![DeviceInfo::new("moody", "moody", DeviceKind::Dsp)])
+    }
+
+    fn option_schema(&self) -> Vec<OptionSpec> {
+        Vec::new()
+    }
+
+    fn open(&self, id: &str, _: &Options) -> Result<Arc<dyn Device>> {
+        let inner = ReferenceDevice::new();
+        let capability = inner.capability().clone();
+        let info = DeviceInfo::new("moody", id, DeviceKind::Dsp);
+        Ok(Arc::new(Front { inner: Arc::new(inner), info, capability, resets: false, refuses: true }))
     }
 }
 
@@ -141,7 +170,7 @@ impl Driver for Fragile {
         }
         let inner = ottava_driver_npu::NpuDriver::new().open("npu", &Options::new())?;
         let (info, capability) = (inner.info().clone(), inner.capability().clone());
-        let device: Arc<dyn Device> = Arc::new(Front { inner, info, capability, resets: false });
+        let device: Arc<dyn Device> = Arc::new(Front { inner, info, capability, resets: false, refuses: false });
         *opened = Some(device.clone());
         Ok(device)
     }

@@ -6,7 +6,7 @@ use ottava::{
     Source, Tensor,
 };
 use ottava_e2e::assets::registry;
-use ottava_e2e::devices::Fragile;
+use ottava_e2e::devices::{Fragile, Moody};
 use ottava_e2e::split::{device, one_by_one, priority, rows};
 use ottava_hal::Status;
 use ottava_hal::fault::{Fault, FaultKind};
@@ -94,4 +94,23 @@ fn without_an_alternative_every_inference_returns_the_loss() {
     println!("{right} finished before the loss, {failed} returned it");
     assert!(failed > 0);
     assert_eq!(lost.session.events()[0].recovery, Recovery::Failed);
+}
+
+#[test]
+fn what_a_device_accepts_and_does_not_compile_runs_elsewhere() {
+    let (model, rows) = digits();
+    let rows = &rows[..3];
+    let with = |fallback| {
+        let devices = vec![device("moody", "moody", &[]), device("cpu", "cpu", &[])];
+        let registry = registry().with(Arc::new(Moody)).configured(Config { fallback, ..priority(devices) });
+        Session::new(&model, &registry, &SessionOptions::default())
+    };
+    let session = with(Fallback::Reference).expect("the cpu runs it");
+    assert_eq!(session.report().devices(), ["cpu"]);
+    let told = session.report().diagnostics.iter().find(|d| d.code == "P0605").expect("a warning");
+    assert!(told.message.contains("changed its mind") && told.message.contains("moody"), "{told}");
+    let cpu = Session::new(&model, &registry(), &SessionOptions::default()).expect("cpu");
+    assert_eq!(one_by_one(&session, rows), one_by_one(&cpu, rows));
+    let e = with(Fallback::Error).err().expect("no fallback");
+    assert!(e.to_string().contains("changed its mind") && e.to_string().contains("moody"), "{e}");
 }
