@@ -76,7 +76,8 @@ pub use metrics::{Sums, argmax, in_top_k};
 pub use model::{Model, Summary};
 pub use ottava_graph::{Diagnostic, Phase, Severity};
 pub use ottava_hal::{
-    Attrs, DataType, Device, DeviceInfo, Dim, Driver, DriverInfo, Shape, Tensor, TensorType, device::NodeTime,
+    Attrs, DataType, Device, DeviceInfo, Dim, Driver, DriverInfo, Error as HalError, Shape, Tensor, TensorType,
+    device::NodeTime,
 };
 pub use ottava_plan::{Arena, Opinion, Partition, Placed, Plan};
 pub use ottava_quantize::observers::{METHODS, Observer, method};

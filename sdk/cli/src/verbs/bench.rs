@@ -95,11 +95,6 @@ fn inputs(session: &Session, raw: &[(String, Tensor)], affine: Affine) -> Result
     session.inputs().iter().enumerate().map(one).collect()
 }
 
-/// Random valid data for every input.
-pub fn random_inputs(session: &Session) -> Result<Vec<Tensor>> {
-    inputs(session, &[], Affine::default())
-}
-
 /// Random valid data: floats from -1 to 1, 8-bit integers of the whole range, booleans, and 0 or 1 for wider integers,
 /// which are indices or masks more often than not.
 pub fn random(dtype: DataType, shape: &[usize], seed: u64) -> ottava::Result<Tensor> {

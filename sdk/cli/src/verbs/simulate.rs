@@ -5,10 +5,12 @@ use crate::failure::{Failure, Result};
 use crate::options::{NetworkArgs, refuse_same, write_file};
 use crate::text::{count, table};
 use crate::ui::Answer;
-use ottava::{Config, DeviceEntry, Model, NodeTime, Placement, RunReport, Session};
+use ottava::{Config, DeviceEntry, Model, Placement, Session};
+use ottava_driver_npu::{NodeCycles, NpuDevice, NpuDriver};
 use ottava_npu::config::{NpuConfig, Timing};
 use ottava_npu::layers::{self, LayerReport, Report};
 use serde_json::json;
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -19,8 +21,8 @@ use std::path::{Path, PathBuf};
   ottava simulate --layers layers.csv --npu chip.ron --mode fold_serial -o cycles.csv --json
   ottava simulate model_int8.onnx --npu edge16 -o cycles.csv")]
 pub struct Args {
-    /// A quantized model; its int8 operators run on the simulated chip.
-    #[arg(required_unless_present = "layers", conflicts_with = "layers")]
+    /// A quantized model; its int8 operators run on the simulated chip. Or give `--layers`.
+    #[arg(conflicts_with = "layers")]
     model: Option<PathBuf>,
     /// A list of layers: columns network, layer, kind, M, N, K, channels, count.
     #[arg(long, value_name = "L.csv")]
@@ -99,7 +101,7 @@ fn of_layers(args: &Args, list: &Path, config: &NpuConfig, cx: &Context) -> Resu
     Ok(Answer::new(human(&report, &args.output), json!(report)))
 }
 
-/// One inference of a quantized model: the chip takes the int8 operators, the CPU the rest.
+/// A quantized model: the chip takes the int8 operators, the CPU the rest.
 fn of_model(args: &Args, path: &Path, config: &NpuConfig, cx: &Context) -> Result<Answer> {
     refuse_same(&args.output, &[path])?;
     let chip = tempfile(config)?;
@@ -120,11 +122,14 @@ fn of_model(args: &Args, path: &Path, config: &NpuConfig, cx: &Context) -> Resul
     let options = args.network.session(&registry, &model)?;
     let session = Session::new(&model, &registry, &options)?;
     cx.ui.diagnostics(&session.report().diagnostics);
-    let inputs = super::bench::random_inputs(&session)?;
-    let (_, report) = session.run_ordered(&inputs, true)?;
-    let rows = model_rows(&session, &report, config);
-    write_file(&args.output, model_csv(&rows).as_bytes())?;
-    Ok(model_answer(&rows, &report, config, &args.output))
+    let options = [("config".to_owned(), chip.path().display().to_string())].into();
+    let failed = |e: ottava::HalError| Failure::Error(ottava::Error::from(e));
+    let device = NpuDriver::new().open_npu("npu", &options).map_err(failed)?;
+    let rows = model_rows(&session, &device)?;
+    write_file(&args.output, model_csv(&rows, config).as_bytes())?;
+    let others = session.plan().partitions.iter().filter(|p| p.device != "npu");
+    let elsewhere = others.map(|p| p.program.nodes.len()).sum();
+    Ok(model_answer(&rows, elsewhere, config, &args.output))
 }
 
 /// The chip as a file, which is how a device is told about it.
@@ -137,83 +142,74 @@ fn tempfile(config: &NpuConfig) -> Result<tempfile::NamedTempFile> {
     Ok(file)
 }
 
-/// What one node took.
-struct NodeRow {
-    name: String,
-    device: String,
-    kernel: String,
-    macs: u64,
-    cycles: u64,
-    utilization: f64,
-    bytes: u64,
-}
-
-fn model_rows(session: &Session, report: &RunReport, config: &NpuConfig) -> Vec<NodeRow> {
-    let macs = ottava::node_macs(session.plan());
-    let row = |device: &str, n: &NodeTime| {
-        let macs = macs.get(&n.node).copied().unwrap_or(0);
-        let peak = n.cycles as f64 * config.n_elements() as f64;
-        NodeRow {
-            name: n.node.clone(),
-            device: device.to_owned(),
-            kernel: n.kernel.clone(),
-            macs,
-            cycles: n.cycles,
-            utilization: if n.cycles == 0 { 0.0 } else { macs as f64 / peak },
-            bytes: n.bytes,
-        }
+/// What one node of the chip takes, from the timing of its command stream.
+fn model_rows(session: &Session, chip: &NpuDevice) -> Result<Vec<NodeCycles>> {
+    let on_chip = session.plan().partitions.iter().filter(|p| p.device == "npu");
+    let cycles = |p: &ottava::Partition| {
+        let failed = |e: ottava::HalError| Failure::Error(ottava::Error::from(e));
+        chip.cycles(&p.program).map_err(failed)
     };
-    report.partitions.iter().flat_map(|p| p.nodes.iter().map(|n| row(&p.device, n)).collect::<Vec<_>>()).collect()
+    Ok(on_chip.map(cycles).collect::<Result<Vec<_>>>()?.into_iter().flatten().collect())
 }
 
-fn model_csv(rows: &[NodeRow]) -> String {
-    let mut text = String::from("layer,device,kernel,macs,Total Cycles,Overall Util %,bytes\n");
+/// Stalls of several nodes, by reason.
+fn stalls<'a>(rows: impl Iterator<Item = &'a NodeCycles>) -> BTreeMap<&'static str, u64> {
+    let mut sum = BTreeMap::new();
+    for (reason, n) in rows.flat_map(|r| &r.stalls) {
+        *sum.entry(*reason).or_insert(0) += n;
+    }
+    sum
+}
+
+fn utilization(macs: u64, cycles: u64, config: &NpuConfig) -> f64 {
+    if cycles == 0 { 0.0 } else { macs as f64 / (cycles as f64 * config.n_elements() as f64) }
+}
+
+fn model_csv(rows: &[NodeCycles], config: &NpuConfig) -> String {
+    let reasons: Vec<&str> = stalls(rows.iter()).into_keys().collect();
+    let mut text = String::from("layer,macs,Total Cycles,compute");
+    reasons.iter().for_each(|r| text += &format!(",{r}"));
+    text += ",Overall Util %,dram_bytes\n";
     for r in rows {
-        let quoted = |s: &str| format!("\"{}\"", s.replace('"', "\"\""));
-        let util = r.utilization * 100.0;
-        text += &format!(
-            "{},{},{},{},{},{util:.3},{}\n",
-            quoted(&r.name),
-            quoted(&r.device),
-            quoted(&r.kernel),
-            r.macs,
-            r.cycles,
-            r.bytes
-        );
+        let name = r.node.replace('"', "\"\"");
+        text += &format!("\"{name}\",{},{},{}", r.macs, r.total, r.compute);
+        reasons.iter().for_each(|reason| text += &format!(",{}", r.stalls.get(reason).copied().unwrap_or(0)));
+        text += &format!(",{:.3},{}\n", utilization(r.macs, r.total, config) * 100.0, r.dram_bytes);
     }
     text
 }
 
-fn model_answer(rows: &[NodeRow], report: &RunReport, config: &NpuConfig, output: &Path) -> Answer {
-    let on_chip = || rows.iter().filter(|r| r.cycles > 0);
-    let cycles: u64 = on_chip().map(|r| r.cycles).sum();
-    let macs: u64 = on_chip().map(|r| r.macs).sum();
-    let dram: u64 = on_chip().map(|r| r.bytes).sum();
-    let utilization = if cycles == 0 { 0.0 } else { macs as f64 / (cycles as f64 * config.n_elements() as f64) };
-    let cells = |r: &NodeRow| {
-        let share = if r.cycles == 0 { "-".to_owned() } else { format!("{:.1} %", r.utilization * 100.0) };
-        vec![r.name.clone(), r.device.clone(), r.kernel.clone(), count(r.macs), r.cycles.to_string(), share]
+fn model_answer(rows: &[NodeCycles], elsewhere: usize, config: &NpuConfig, output: &Path) -> Answer {
+    let sum = |of: fn(&NodeCycles) -> u64| rows.iter().map(of).fold(0, u64::saturating_add);
+    let (total, compute, macs) = (sum(|r| r.total), sum(|r| r.compute), sum(|r| r.macs));
+    let stalled = stalls(rows.iter());
+    let share = utilization(macs, total, config);
+    let cells = |r: &NodeCycles| {
+        let worst = r.stalls.iter().max_by_key(|(_, n)| **n).filter(|(_, n)| **n > 0);
+        let worst = worst.map_or("-".to_owned(), |(reason, n)| format!("{reason} {n}"));
+        let share = format!("{:.1} %", utilization(r.macs, r.total, config) * 100.0);
+        vec![r.node.clone(), count(r.macs), r.total.to_string(), r.compute.to_string(), worst, share]
     };
-    let header = ["node", "device", "kernel", "MACs", "cycles", "utilization"];
-    let mut text = table(&header, &[3, 4, 5], rows.iter().map(cells));
+    let header = ["node", "MACs", "cycles", "computing", "longest stall", "utilization"];
+    let mut text = table(&header, &[1, 2, 3, 5], rows.iter().map(cells));
+    let list: Vec<String> = stalled.iter().map(|(reason, n)| format!("{reason} {n}")).collect();
     text += &format!(
-        "\n{}: {cycles} cycles on the chip, {:.1} % of its peak; {} partitions\nwritten: {}\n",
+        "\n{}: {total} cycles, {compute} of them computing, {:.1} % of its peak\nstalls: {}\n",
         config.name,
-        utilization * 100.0,
-        report.partitions.len(),
-        output.display()
+        share * 100.0,
+        list.join(", ")
     );
-    let layers: Vec<_> = rows
-        .iter()
-        .map(|r| {
-            json!({
-                "name": r.name, "device": r.device, "kernel": r.kernel, "macs": r.macs, "total_cycles": r.cycles,
-                "utilization": r.utilization, "bytes": r.bytes,
-            })
+    text += &format!("{elsewhere} nodes run on other devices\nwritten: {}\n", output.display());
+    let layer = |r: &NodeCycles| {
+        json!({
+            "name": r.node, "macs": r.macs, "total_cycles": r.total, "compute_cycles": r.compute,
+            "stall_cycles": r.stalls, "dram_bytes": r.dram_bytes, "utilization": utilization(r.macs, r.total, config),
         })
-        .collect();
+    };
     let json = json!({
-        "total_cycles": cycles, "dram_bytes": dram, "macs": macs, "utilization": utilization, "layers": layers,
+        "total_cycles": total, "compute_cycles": compute, "stall_cycles": stalled, "dram_bytes": sum(|r| r.dram_bytes),
+        "macs": macs, "utilization": share, "layers": rows.iter().map(layer).collect::<Vec<_>>(),
+        "nodes_elsewhere": elsewhere,
     });
     Answer::new(text, json)
 }
