@@ -13,7 +13,14 @@ trap 'rm -rf "$out"' EXIT
 "$ottava" eval "$out/digits_int8.onnx" --data $assets/digits_test.npz
 "$ottava" bench "$out/digits_int8.onnx" --runs 20
 "$ottava" validate "$out/digits_int8.onnx" --float $assets/digits.onnx --data $assets/digits_test.npz --device cpu
+"$ottava" compile "$out/digits_int8.onnx" -o "$out/digits.plan"
+"$ottava" eval "$out/digits.plan" --data $assets/digits_test.npz
+"$ottava" explain "$out/digits.plan"
+"$ottava" simulate "$out/digits_int8.onnx" --npu edge16 -o "$out/cycles.csv"
 "$ottava" demo -o "$out/demo"
+for file in report.html trace.json digits_int8.onnx chip.ron; do
+    [ -s "$out/demo/$file" ] || { echo "demo did not write $file"; exit 1; }
+done
 
 expect() { # wanted exit code, then the command
     local want=$1 got=0
