@@ -6,7 +6,9 @@
 use crate::blobs;
 use crate::context::{Context, Source, sources};
 use crate::guard;
+use crate::heal::STEADY;
 use crate::lanes::Lanes;
+use crate::load_error::LoadError;
 use crate::memory::Layout;
 use crate::options::DeviceEntry;
 use crate::script::{Op, PartitionKind, Script};
@@ -16,7 +18,7 @@ use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Deref;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The plan itself, or one of its alternatives.
 #[derive(Clone)]
@@ -63,9 +65,7 @@ pub(crate) struct Compiled {
     /// Per slot: where its data is in host memory.
     pub sources: Vec<Source>,
     pub lanes: Lanes,
-    /// Devices that were reset or opened again to get here.
-    pub revived: Vec<String>,
-    proven: AtomicBool,
+    served: AtomicU64,
     idle: Mutex<Vec<Context>>,
 }
 
@@ -77,24 +77,28 @@ impl Compiled {
         devices: &BTreeMap<String, DeviceEntry>,
         options: &CompileOptions,
         old: Option<(&Compiled, &str)>,
-    ) -> Result<Self> {
-        plan.check()?;
-        let entries = plan.devices.iter().map(|d| find(devices, &d.id)).collect::<Result<Vec<_>>>()?;
+    ) -> Result<Self, LoadError> {
+        plan.check().map_err(LoadError::of_plan)?;
+        let entries = entries(&plan, devices)?;
         let load = |(i, p): (usize, &Partition)| {
             let kept =
                 old.filter(|(old, lost)| p.device != *lost && old.same_plan(&plan)).map(|(old, _)| &old.loaded[i]);
             match kept {
                 Some(kept) => Ok(kept.clone()),
-                None => load(p, &find(devices, &p.device)?, options).map(Arc::new),
+                None => {
+                    let entry = find(&plan, devices, &p.device)?;
+                    let refused = |e| LoadError::of_partition(i, p, entry.device.as_ref(), e);
+                    load(p, &entry, options).map(Arc::new).map_err(refused)
+                }
             }
         };
-        let loaded = plan.partitions.iter().enumerate().map(load).collect::<Result<Vec<_>>>()?;
+        let loaded = plan.partitions.iter().enumerate().map(load).collect::<Result<Vec<_>, _>>()?;
         let kind = |(p, l): (&Partition, &Arc<Loaded>)| {
-            let sync_only = find(devices, &p.device)?.device.info().sync_only;
+            let sync_only = find(&plan, devices, &p.device)?.device.info().sync_only;
             Ok(PartitionKind { is_static: l.is_static, sync_only })
         };
-        let kinds = plan.partitions.iter().zip(&loaded).map(kind).collect::<Result<Vec<_>>>()?;
-        let script = Script::new(&plan, &kinds)?;
+        let kinds = plan.partitions.iter().zip(&loaded).map(kind).collect::<Result<Vec<_>, LoadError>>()?;
+        let script = Script::new(&plan, &kinds).map_err(LoadError::of_plan)?;
         let layouts = layouts(&plan, &entries, &script);
         let sources = sources(&plan);
         let lanes = Lanes::new(entries.iter().map(|e| e.device.info()), script.is_concurrent);
@@ -106,8 +110,7 @@ impl Compiled {
             layouts,
             sources,
             lanes,
-            revived: Vec::new(),
-            proven: AtomicBool::new(false),
+            served: AtomicU64::new(0),
             idle: Mutex::new(Vec::new()),
         })
     }
@@ -127,15 +130,15 @@ impl Compiled {
         self.idle.lock().push(context);
     }
 
-    /// Some inference went well on this compilation.
-    pub fn is_proven(&self) -> bool {
-        self.proven.load(Ordering::Relaxed)
+    /// How many inferences went well on this compilation; not counted much beyond [`STEADY`].
+    pub fn served(&self) -> u64 {
+        self.served.load(Ordering::Relaxed)
     }
 
-    /// Notes that an inference went well.
-    pub fn prove(&self) {
-        if !self.is_proven() {
-            self.proven.store(true, Ordering::Relaxed);
+    /// Counts an inference that went well. In the steady state nothing is written.
+    pub fn count_served(&self) {
+        if self.served() < STEADY {
+            self.served.fetch_add(1, Ordering::Relaxed);
         }
     }
 
@@ -155,11 +158,18 @@ pub(crate) fn kept(plan: &Plan) -> impl Iterator<Item = usize> {
     plan.outputs.iter().copied().chain(plan.states.iter().map(|s| s.output))
 }
 
+/// The devices of a plan, in its order.
+fn entries(plan: &Plan, devices: &BTreeMap<String, DeviceEntry>) -> Result<Vec<DeviceEntry>, LoadError> {
+    plan.devices.iter().map(|d| find(plan, devices, &d.id)).collect()
+}
+
 /// The open device of a name.
-fn find(devices: &BTreeMap<String, DeviceEntry>, id: &str) -> Result<DeviceEntry> {
+fn find(plan: &Plan, devices: &BTreeMap<String, DeviceEntry>, id: &str) -> Result<DeviceEntry, LoadError> {
     devices.get(id).cloned().ok_or_else(|| {
         let names: Vec<&str> = devices.keys().map(String::as_str).collect();
-        Error::invalid(format!("the plan needs device `{id}`; open devices: {}", names.join(", ")))
+        let what = format!("the plan needs device `{id}`; open devices: {}", names.join(", "));
+        let partition = plan.partitions.iter().position(|p| p.device == id);
+        LoadError { partition, device: id.to_owned(), error: Error::invalid(what) }
     })
 }
 

@@ -2,8 +2,9 @@
 //!
 //! In this order, until one works: reset the device; open it again, if the application can; go on with the plan that
 //! does without it. Each time everything that ran on the lost device is compiled anew, with the constants of the plan.
-//! A device that is lost again before any inference went well is not reset a second time. [`crate::admission`] calls
-//! this when nothing runs, once per loss.
+//! A device that is lost again and again is reset once and opened once, then given up: one that works for a few
+//! submissions each time would keep all inferences starting over. Both are forgiven when it has served [`STEADY`]
+//! inferences since. [`crate::admission`] calls this when nothing runs, once per loss.
 
 use crate::admission::Loss;
 use crate::compiled::{Compiled, given, kept};
@@ -43,17 +44,30 @@ pub struct Event {
     pub reruns: usize,
 }
 
+/// Inferences that a device must serve after it was brought back, to count as well again.
+pub(crate) const STEADY: u64 = 100;
+
+/// What was tried lately to bring a device back.
+#[derive(Debug, Default)]
+struct Trials {
+    reset: bool,
+    reopened: bool,
+    /// Inferences served since.
+    served: u64,
+}
+
 /// Brings devices back.
 pub(crate) struct Healer {
     devices: Mutex<BTreeMap<String, DeviceEntry>>,
     compile: CompileOptions,
     reopen: Option<Reopen>,
+    trials: Mutex<BTreeMap<String, Trials>>,
     events: Mutex<Vec<Event>>,
 }
 
 impl Healer {
     pub fn new(devices: BTreeMap<String, DeviceEntry>, compile: CompileOptions, reopen: Option<Reopen>) -> Self {
-        Self { devices: Mutex::new(devices), compile, reopen, events: Mutex::new(Vec::new()) }
+        Self { devices: Mutex::new(devices), compile, reopen, trials: Mutex::default(), events: Mutex::default() }
     }
 
     /// What happened so far, in order.
@@ -70,6 +84,7 @@ impl Healer {
 
     /// A compilation that works without what was lost.
     pub fn recover(&self, current: &Arc<Compiled>, losses: &[Loss]) -> Result<Arc<Compiled>> {
+        self.forgive(current.served());
         losses.iter().try_fold(current.clone(), |compiled, loss| {
             // An alternative for another loss may do without this device as well.
             let needed = compiled.plan.device(&loss.device).is_some();
@@ -105,10 +120,29 @@ impl Healer {
         self.events.lock().push(event);
     }
 
-    fn reset(&self, current: &Compiled, id: &str) -> Result<Compiled> {
-        if !current.is_proven() && current.revived.iter().any(|d| d == id) {
-            return Err(Error::failed(Status::DeviceLost, format!("device `{id}` was lost again right after a reset")));
+    /// Forgets what was tried for devices that have served long enough since.
+    fn forgive(&self, served: u64) {
+        self.trials.lock().retain(|_, t| {
+            t.served = t.served.saturating_add(served);
+            t.served < STEADY
+        });
+    }
+
+    /// Refuses what was tried before, until that is forgiven.
+    fn once(&self, id: &str, tried: fn(&mut Trials) -> &mut bool, what: &str) -> Result<()> {
+        let mut trials = self.trials.lock();
+        let trials = trials.entry(id.to_owned()).or_default();
+        if std::mem::replace(tried(trials), true) {
+            let served = trials.served;
+            let what = format!("device `{id}` was lost again after {served} inferences; it is not {what} once more");
+            return Err(Error::failed(Status::DeviceLost, what));
         }
+        trials.served = 0;
+        Ok(())
+    }
+
+    fn reset(&self, current: &Compiled, id: &str) -> Result<Compiled> {
+        self.once(id, |t| &mut t.reset, "reset")?;
         let entry = self.devices.lock().get(id).cloned();
         let entry = entry.ok_or_else(|| Error::invalid(format!("device `{id}` is not open")))?;
         guard::call(id, || entry.device.reset()).map_err(|e| guard::context(e, &format!("reset of `{id}`")))?;
@@ -118,6 +152,7 @@ impl Healer {
     fn reopen(&self, current: &Compiled, id: &str) -> Result<Compiled> {
         let nobody = || Error::invalid(format!("device `{id}` cannot be opened again: the application offers no way"));
         let reopen = self.reopen.as_ref().ok_or_else(nobody)?;
+        self.once(id, |t| &mut t.reopened, "opened")?;
         let entry = guard::call(id, || reopen(id)).map_err(|e| guard::context(e, &format!("opening `{id}` again")))?;
         self.devices.lock().insert(id.to_owned(), entry);
         self.compile_again(current, id)
@@ -131,18 +166,13 @@ impl Healer {
             return Err(Error::invalid(format!("the alternative for `{id}` has other inputs or outputs")));
         }
         let devices = self.devices.lock().clone();
-        Compiled::new(plan, &devices, &self.compile, None)
+        Ok(Compiled::new(plan, &devices, &self.compile, None)?)
     }
 
     /// Compiles what ran on the device; keeps the rest.
     fn compile_again(&self, current: &Compiled, id: &str) -> Result<Compiled> {
         let devices = self.devices.lock().clone();
-        let mut compiled = Compiled::new(current.plan.clone(), &devices, &self.compile, Some((current, id)))?;
-        if !current.is_proven() {
-            compiled.revived.clone_from(&current.revived);
-        }
-        compiled.revived.push(id.to_owned());
-        Ok(compiled)
+        Ok(Compiled::new(current.plan.clone(), &devices, &self.compile, Some((current, id)))?)
     }
 }
 

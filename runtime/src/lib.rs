@@ -31,6 +31,7 @@ mod flow;
 mod guard;
 mod heal;
 mod lanes;
+mod load_error;
 mod memory;
 mod options;
 mod pending;
@@ -43,6 +44,7 @@ mod trace;
 mod workers;
 
 pub use heal::{Event, Recovery};
+pub use load_error::LoadError;
 pub use options::{DeviceEntry, Reopen, RunOptions, RunnerOptions};
 pub use pending::Pending;
 pub use report::{HOST, PartitionTime, RunReport, StepKind, StepTime, busy_ns, overlap_ratio};

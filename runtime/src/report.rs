@@ -73,6 +73,8 @@ pub struct RunReport {
     pub begin_ns: u64,
     /// How often the inference was run again because a device was lost.
     pub reruns: usize,
+    /// How often the inference was tried again because a device failed with an error that may pass.
+    pub retries: usize,
     /// Steps and waits by their start, if the run was profiled.
     pub steps: Vec<StepTime>,
 }

@@ -5,6 +5,7 @@ use crate::compiled::{Compiled, PlanRef, given, kept};
 use crate::execute::Run;
 use crate::guard;
 use crate::heal::{Event, Healer};
+use crate::load_error::LoadError;
 use crate::options::{DeviceEntry, Limits, RunOptions, RunnerOptions};
 use crate::pending::{Pending, pair};
 use crate::progress::Failure;
@@ -15,10 +16,13 @@ use ottava_plan::{Partition, Plan};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// An inference that meets lost devices more often than this fails.
 const MAX_RERUNS: usize = 16;
+
+/// An inference that fails for a reason that may pass is tried again this often, each time after a pause.
+const PAUSES: [Duration; 3] = [Duration::from_millis(1), Duration::from_millis(5), Duration::from_millis(25)];
 
 /// A plan compiled for its devices. `Send + Sync`: any number of threads may run it at the same time.
 ///
@@ -50,6 +54,11 @@ impl Runner {
     /// of the plan and of its alternatives; of the alternatives' own devices those that are missing are only missed
     /// when they are needed.
     pub fn with(plan: Plan, devices: BTreeMap<String, DeviceEntry>, options: RunnerOptions) -> Result<Self> {
+        Ok(Self::load(plan, devices, options)?)
+    }
+
+    /// As [`Self::with`]; the error says which partition and device it was.
+    pub fn load(plan: Plan, devices: BTreeMap<String, DeviceEntry>, options: RunnerOptions) -> Result<Self, LoadError> {
         let plan = Arc::new(plan);
         let compiled = Compiled::new(PlanRef::Whole(plan.clone()), &devices, &options.compile, None)?;
         let inner = Inner {
@@ -159,22 +168,26 @@ impl Inner {
         let recover = |current: &Arc<Compiled>, losses: &[Loss]| self.healer.recover(current, losses);
         loop {
             let entry = self.admission.enter(limits.deadline, &recover)?;
-            match self.attempt(&entry.current, inputs, outputs, limits, &mut report) {
+            let (device, error) = match self.attempt(&entry.current, inputs, outputs, limits, &mut report) {
                 Ok(()) => {
-                    entry.current.prove();
+                    entry.current.count_served();
                     self.admission.leave(entry);
                     return Ok(report);
                 }
-                Err((Some(device), error)) if is_loss(&error) && report.reruns < MAX_RERUNS => {
+                Err(failure) => failure,
+            };
+            match device {
+                Some(device) if is_loss(&error) && report.reruns < MAX_RERUNS => {
                     let loss = Loss { device: entry.current.device_id(device).to_owned(), error };
                     let device = loss.device.clone();
                     self.admission.leave_lost(entry, loss, limits.deadline, &recover)?;
                     self.healer.count_rerun(&device);
                     report.reruns += 1;
                 }
-                Err((_, error)) => {
+                _ => {
                     self.admission.leave(entry);
-                    return Err(error);
+                    pause(error, report.retries, limits.deadline)?;
+                    report.retries += 1;
                 }
             }
         }
@@ -233,6 +246,22 @@ impl Inner {
 /// A device that panicked is poisoned: it is of no more use than a lost one.
 fn is_loss(error: &Error) -> bool {
     matches!(error.status(), Status::DeviceLost | Status::Panic)
+}
+
+/// Waits before another try after a failure that may pass. Returns every other error, and this one after the last try
+/// or when the deadline does not leave the time.
+fn pause(error: Error, retries: usize, deadline: Option<Instant>) -> Result<()> {
+    let transient = matches!(error, Error::Failed { transient: true, .. }) && !is_loss(&error);
+    let in_time = |pause: &Duration| deadline.is_none_or(|d| d.saturating_duration_since(Instant::now()) > *pause);
+    match PAUSES.get(retries).filter(|_| transient).filter(|p| in_time(p)) {
+        Some(pause) => {
+            tracing::debug!(%error, retries, "an inference is tried again");
+            std::thread::sleep(*pause);
+            Ok(())
+        }
+        None if transient && retries > 0 => Err(guard::context(error, &format!("tried {} times", retries + 1))),
+        None => Err(error),
+    }
 }
 
 /// The failure with step and device in its words.

@@ -125,6 +125,44 @@ fn a_failing_step_names_itself_and_ends_only_its_inference() {
 }
 
 #[test]
+fn a_failure_that_may_pass_is_tried_again_three_times() {
+    for sync in [true, false] {
+        for (busy, retries) in [(1, Some(1)), (3, Some(3)), (4, None)] {
+            let b = Fake::plotted("b", sync, move |call, _| if call < busy { Fate::Busy } else { Fate::Go });
+            let runner = runner(Net::zigzag("a", "b"), &[&Fake::sync("a"), &b], 1);
+            let result = runner.run(&inputs(0), plain());
+            match (retries, result) {
+                (Some(retries), Ok((outputs, report))) => {
+                    assert_eq!((report.retries, report.reruns), (retries, 0));
+                    assert_eq!(bytes(&outputs), expected(runner.plan(), &inputs(0)));
+                }
+                (None, Err(error)) => {
+                    assert_eq!((error.status(), b.core.calls.load(SeqCst)), (Status::Busy, 4));
+                    let text = error.to_string();
+                    assert!(text.contains("tried 4 times: step `p1` on device `b`"), "{text}");
+                }
+                (_, other) => panic!("busy {busy} times: {:?}", other.map(|(_, report)| report)),
+            }
+        }
+    }
+}
+
+#[test]
+fn other_failures_and_late_ones_are_not_tried_again() {
+    let a = Fake::sync("a");
+    for (fate, by) in [(Fate::Fail, None), (Fate::Busy, Some(Duration::ZERO))] {
+        let b = Fake::plotted("b", true, move |_, _| fate);
+        let runner = runner(Net::zigzag("a", "b"), &[&a, &b], 1);
+        let result = match by {
+            Some(by) => runner.run_by(&inputs(0), plain(), Instant::now() + by),
+            None => runner.run(&inputs(0), plain()),
+        };
+        let error = result.unwrap_err();
+        assert!(b.core.calls.load(SeqCst) <= 1 && !error.to_string().contains("tried"), "{error}");
+    }
+}
+
+#[test]
 fn what_depends_on_a_failed_step_does_not_run() {
     let a = Fake::sync("a");
     let b = Fake::plotted("b", false, |call, _| if call == 0 { Fate::Fail } else { Fate::Go });

@@ -51,6 +51,29 @@ fn a_program_compiled_ahead_is_loaded_where_its_key_fits() {
 }
 
 #[test]
+fn a_partition_that_does_not_load_is_named_with_its_device() {
+    let (a, b) = (Fake::sync("a"), Fake::queued("b"));
+    let entry = |d: &Arc<Fake>| (d.core.id.clone(), DeviceEntry::new(d.clone() as Arc<dyn Device>));
+    let load = |list: &[&Arc<Fake>]| {
+        let entries = list.iter().map(|d| entry(d)).collect();
+        Runner::load(Net::zigzag("a", "b"), entries, RunnerOptions::default()).map(drop)
+    };
+    load(&[&a, &b]).expect("loads");
+    let error = load(&[&a]).unwrap_err();
+    assert_eq!((error.partition, error.device.as_str()), (Some(1), "b"));
+    b.core.refuses.store(true, SeqCst);
+    let error = load(&[&a, &b]).unwrap_err();
+    assert_eq!((error.partition, error.device.as_str()), (Some(1), "b"));
+    let text = error.to_string();
+    assert!(text.contains("partition 1 (`p1`, node `p1`) on device `b`: the program does not fit"), "{text}");
+    let mut plan = Net::zigzag("a", "b");
+    plan.outputs = vec![1_000];
+    let error = Runner::load(plan, BTreeMap::from([entry(&a), entry(&b)]), RunnerOptions::default()).map(drop);
+    let error = error.unwrap_err();
+    assert_eq!((error.partition, error.device.as_str()), (None, ""));
+}
+
+#[test]
 fn an_arena_that_does_not_fit_the_device_is_taken_apart() {
     let (b, picky) = (Fake::queued("a"), Fake::aligned("a", 256));
     let mut bytes_of = Vec::new();

@@ -120,6 +120,51 @@ fn a_device_that_is_lost_right_after_its_reset_is_given_up() {
     assert_eq!(b.core.resets.load(SeqCst), 1);
 }
 
+/// Works for three dispatches and is lost at every one that follows; a reset succeeds each time.
+fn flapping() -> Arc<Fake> {
+    let b = Fake::plotted("b", false, |call, _| if call >= 3 { Fate::Lose } else { Fate::Go });
+    b.core.resettable.store(true, SeqCst);
+    b
+}
+
+/// The runner of a plan whose device `b` flaps, also when it is opened again.
+fn flapping_runner(plan: Plan) -> Runner {
+    let reopen: Reopen = Arc::new(|_: &str| Ok(DeviceEntry::new(flapping() as Arc<dyn Device>)));
+    runner(plan, &[&Fake::sync("a"), &flapping()], Some(reopen))
+}
+
+#[test]
+fn a_device_that_is_lost_again_and_again_is_reset_once_opened_once_and_given_up() {
+    let runner = flapping_runner(Net::with_alternative("a", "b"));
+    assert!(assert_undisturbed(flood(&runner)) > 0);
+    let events = runner.events();
+    let recoveries: Vec<Recovery> = events.iter().map(|e| e.recovery).collect();
+    assert_eq!(recoveries, [Recovery::Reset, Recovery::Reopened, Recovery::Alternative]);
+    assert!(events[1].tried[0].contains("it is not reset once more"), "{:?}", events[1].tried);
+    assert!(events[2].tried[1].contains("it is not opened once more"), "{:?}", events[2].tried);
+    assert!(runner.partitions().iter().all(|p| p.device == "a"));
+}
+
+#[test]
+fn without_an_alternative_a_device_that_is_lost_again_and_again_fails() {
+    let runner = flapping_runner(Net::zigzag("a", "b"));
+    let failed: Vec<_> = flood(&runner).into_iter().filter_map(|r| r.err()).collect();
+    assert!(failed.len() >= IN_FLIGHT - 6 && failed.iter().all(|e| e.status() == Status::DeviceLost), "{failed:?}");
+    assert_eq!(runner.events().last().map(|e| e.recovery), Some(Recovery::Failed));
+}
+
+#[test]
+fn a_device_that_has_served_long_since_its_reset_is_reset_again() {
+    let b = Fake::plotted("b", false, |call, _| if [10, 400, 800].contains(&call) { Fate::Lose } else { Fate::Go });
+    b.core.resettable.store(true, SeqCst);
+    let runner = runner(Net::with_alternative("a", "b"), &[&Fake::sync("a"), &b], None);
+    for n in 0..450 {
+        let outputs = runner.run(&inputs(n), RunOptions::default()).expect("runs").0;
+        assert_eq!(bytes(&outputs), expected(runner.plan(), &inputs(n)));
+    }
+    assert_eq!(runner.events().iter().map(|e| e.recovery).collect::<Vec<_>>(), [Recovery::Reset; 3]);
+}
+
 #[test]
 fn the_application_may_open_the_device_again() {
     let (a, b) = (Fake::sync("a"), fragile(false));

@@ -16,7 +16,7 @@ use ottava_hal::fault::lost;
 use ottava_hal::host::{HostBuffer, HostFence};
 use ottava_hal::{
     BlobKey, Buffer, BufferDesc, Capability, CompileOptions, Cost, DataType, Device, DeviceInfo, DeviceKind, Error,
-    Executable, Fence, Notify, Program, Queue, Result, Status, Tensor, TensorType,
+    Executable, Fence, Notify, Program, Queue, Reason, Result, Status, Tensor, TensorType,
 };
 use std::any::Any;
 use std::cell::Cell;
@@ -51,6 +51,8 @@ fn apart<T>(f: impl FnOnce() -> T) -> T {
 pub enum Fate {
     Go,
     Fail,
+    /// Fails for a reason that may pass.
+    Busy,
     Lose,
     Hang,
     Panic,
@@ -70,6 +72,8 @@ pub struct Core {
     pub alignment: AtomicU64,
     /// Whether `reset` works.
     pub resettable: AtomicBool,
+    /// Whether `compile` refuses everything.
+    pub refuses: AtomicBool,
     lost: AtomicBool,
     /// Grows with each loss.
     era: AtomicU64,
@@ -96,6 +100,7 @@ impl Fake {
             alignment: AtomicU64::new(64),
             resets: AtomicU64::new(0),
             resettable: AtomicBool::new(false),
+            refuses: AtomicBool::new(false),
             lost: AtomicBool::new(false),
             era: AtomicU64::new(0),
             plot,
@@ -262,6 +267,9 @@ impl Device for Fake {
 
     fn compile(&self, program: &Program, _: &CompileOptions) -> Result<Arc<dyn Executable>> {
         self.core.check()?;
+        if self.core.refuses.load(SeqCst) {
+            return Err(Error::unsupported(Reason::Memory, "the program does not fit"));
+        }
         self.core.compiled.fetch_add(1, SeqCst);
         let types = |ids: &[ottava_hal::ValueId]| ids.iter().map(|id| program.ty(*id).clone()).collect();
         let (inputs, outputs) = (types(&program.inputs), types(&program.outputs));

@@ -62,6 +62,10 @@ fn execute(
         match (core.plot)(call, &exe.name) {
             Fate::Go => {}
             Fate::Fail => return Err(Error::failed(Status::Internal, format!("dispatch {call} was told to fail"))),
+            Fate::Busy => {
+                let what = format!("dispatch {call} was told to be busy");
+                return Err(Error::Failed { status: Status::Busy, what, transient: true });
+            }
             Fate::Panic => panic!("dispatch {call} was told to panic"),
             Fate::Lose => {
                 core.lose();

@@ -102,7 +102,7 @@ fn rules_about_nodes_and_devices_are_held() {
         assert_eq!(node["device"], "cpu", "{node}");
     }
     std::fs::write(dir.path().join("ottava.ron"), with(r#"pins: [("pool", "gpu")],"#)).unwrap();
-    ottava(dir.path(), &["explain", "q.onnx"]).fails(3, &["gpu", "npu"]);
+    ottava(dir.path(), &["explain", "q.onnx"]).fails(3, &["gpu", "npu", "ottava.ron", "`pins`"]);
     std::fs::write(dir.path().join("ottava.ron"), r#"Ottava(drivers: [Library(path: "no.so")])"#).unwrap();
     ottava(dir.path(), &["eval", "q.onnx", "--data", "d.npz"]).fails(3, &["no.so"]);
     let refused = ottava(dir.path(), &["devices", "--why", "--json"]);

@@ -77,7 +77,8 @@ pub(crate) fn of_graph(
     for Avoid { device, nodes } in avoid {
         placement.bans.extend(nodes.iter().map(|node| (node.clone(), device.clone())));
     }
-    let plan = ottava_compiler::compile(graph, &targets, &placement, &mut cx).map_err(|e| model.invalid(e))?;
+    let plan = ottava_compiler::compile(graph, &targets, &placement, &mut cx);
+    let plan = plan.map_err(|e| of_rule(&registry.config, &e).unwrap_or_else(|| model.invalid(e)))?;
     Ok(Compiled { origin: model.origin.clone(), plan, diagnostics: cx.diagnostics, devices })
 }
 
@@ -201,6 +202,25 @@ fn placement(config: &Config, chosen: &[OpenDevice], explicit: bool) -> ottava_c
         alternatives: chosen.len() > 1 || chosen.iter().any(|d| !d.device.info().sync_only),
         ..ottava_compiler::Placement::default()
     }
+}
+
+/// An error about a rule of the configuration, which the partitioner begins with the rule's key.
+fn of_rule(config: &Config, e: &ottava_hal::Error) -> Option<Error> {
+    let (what, is_invalid) = match e {
+        ottava_hal::Error::Invalid(what) => (what, true),
+        ottava_hal::Error::Unsupported { what, .. } => (what, false),
+        ottava_hal::Error::Failed { .. } => return None,
+    };
+    let (key, rest) = what.split_once(": ").filter(|(key, _)| ["pins", "bans", "placement"].contains(key))?;
+    let error = match is_invalid {
+        true => Error::invalid(codes::CONFIG, rest),
+        false => Error::unsupported(codes::CONFIG, rest),
+    };
+    let error = error.at(format!("key `{key}`"));
+    Some(match &config.file {
+        Some(file) => error.in_file(file),
+        None => error,
+    })
 }
 
 /// A plan that was written.

@@ -1,7 +1,7 @@
 //! From rules and answers to a plan.
 //!
 //! The candidates of the search are written out, cut into runs, and compared once more with each partition's cost
-//! asked for as a whole. A device may accept nodes alone and refuse them together: every partition is shown to its
+//! asked for as a whole; so are the assignments by an order of devices. A device may accept nodes alone and refuse them together: every partition is shown to its
 //! device, what it refuses is struck off the survey, and the search starts again.
 
 use super::choices::{Choice, choices};
@@ -11,8 +11,9 @@ use super::flips::Flips;
 use super::islands::{Dissolved, dissolve};
 use super::model::{Assignment, Model};
 use super::order::{Order, Run};
+use super::refine::refine;
 use super::rules::Rules;
-use super::search::candidates;
+use super::search::{by_priority, candidates};
 use super::survey::{Survey, assess};
 use super::twin::Form;
 use super::{Placement, Target};
@@ -80,14 +81,15 @@ fn best(graph: &Graph, rules: &Rules, survey: &mut Survey, placement: &Placement
         let more = measured(&cx, survey, &choices, &scaled, &found)?;
         found.extend(more);
     }
-    let least = found.into_iter().min_by_key(|m| m.latency_ns);
+    let least = found.into_iter().min_by_key(|m| m.latency_ns.saturating_add(m.handicap_ns));
     let m = least.ok_or_else(|| Error::invalid("the search for a placement came back with nothing"))?;
+    let m = refine(&cx, survey, &choices, m)?;
     let Measured { x, dissolved, draft, runs, parts, est_ns, latency_ns, .. } = m;
     Ok(Solution { choices, flips, x, dissolved, draft, runs, parts, est_ns, latency_ns })
 }
 
 /// What a search depends on besides costs.
-struct Search<'a> {
+pub(super) struct Search<'a> {
     graph: &'a Graph,
     rules: &'a Rules,
     placement: &'a Placement,
@@ -95,19 +97,28 @@ struct Search<'a> {
 }
 
 /// A candidate, written out.
-struct Measured {
-    x: Assignment,
-    dissolved: Vec<Dissolved>,
-    draft: Draft,
-    runs: Vec<Run>,
+pub(super) struct Measured {
+    /// The index of the choice of each node.
+    pub x: Assignment,
+    /// Islands that were given up.
+    pub dissolved: Vec<Dissolved>,
+    /// The placed graph.
+    pub draft: Draft,
+    /// Runs of the draft's nodes.
+    pub runs: Vec<Run>,
     parts: Vec<Extracted>,
     est_ns: Vec<u64>,
-    latency_ns: u64,
+    /// Modelled latency, partitions priced as a whole.
+    pub latency_ns: u64,
+    /// What it must be faster than others by: the minimum gains of islands that it keeps although their nodes, taken
+    /// alone, do not gain that much.
+    handicap_ns: u64,
     /// Time of the bridges by target, alone.
     bridge_ns: BTreeMap<usize, u64>,
 }
 
-/// The candidates of a search under `costs`, without those that are known.
+/// The candidates of a search under `costs`, without those that are known; the first search also takes the assignments
+/// by an order of devices as they are.
 fn measured(
     cx: &Search,
     survey: &mut Survey,
@@ -123,8 +134,17 @@ fn measured(
         if known.iter().chain(&found).any(|m| m.x == x) {
             continue;
         }
-        let chosen = x.iter().zip(choices).map(|(k, of)| of[*k]).collect();
-        found.push(measure(draft(cx.graph, chosen, survey, cx.flips)?, x, gone, survey)?);
+        found.push(measure(cx, survey, choices, x, gone)?);
+    }
+    if known.is_empty() {
+        for x in by_priority(&model, &cx.rules.wanted) {
+            if found.iter().any(|m| m.x == x) {
+                continue;
+            }
+            let gone = dissolve(&model, &mut x.clone(), survey.targets, cx.placement);
+            let handicap_ns = gone.iter().map(|d| d.least_ns).fold(0, u64::saturating_add);
+            found.push(Measured { handicap_ns, ..measure(cx, survey, choices, x, Vec::new())? });
+        }
     }
     Ok(found)
 }
@@ -149,7 +169,16 @@ fn rescaled(choices: &[Vec<Choice>], found: &[Measured], n_targets: usize) -> Op
     Some(choices.iter().map(|of| of.iter().map(scale).collect()).collect())
 }
 
-fn measure(draft: Draft, x: Assignment, dissolved: Vec<Dissolved>, survey: &mut Survey) -> Result<Measured> {
+/// Writes an assignment out and prices its partitions as a whole.
+pub(super) fn measure(
+    cx: &Search,
+    survey: &mut Survey,
+    choices: &[Vec<Choice>],
+    x: Assignment,
+    dissolved: Vec<Dissolved>,
+) -> Result<Measured> {
+    let chosen = x.iter().zip(choices).map(|(k, of)| of[*k]).collect();
+    let draft = draft(cx.graph, chosen, survey, cx.flips)?;
     let graph = &draft.graph;
     let runs = Order::of(graph).runs(|i| draft.seats[i].target);
     let name = |i: usize, target: usize| format!("{}#{i}@{}", graph.name, survey.targets[target].id);
@@ -172,7 +201,7 @@ fn measure(draft: Draft, x: Assignment, dissolved: Vec<Dissolved>, survey: &mut 
     let flips = Flips::default();
     let between = Model::new(graph, &seats, &survey.links, &flips).total(&vec![0; seats.len()]);
     let latency_ns = est_ns.iter().copied().fold(between, u64::saturating_add);
-    Ok(Measured { x, dissolved, draft, runs, parts, est_ns, latency_ns, bridge_ns })
+    Ok(Measured { x, dissolved, draft, runs, parts, est_ns, latency_ns, handicap_ns: 0, bridge_ns })
 }
 
 /// Shows every partition to its device and strikes off what it refuses; how many nodes that are.

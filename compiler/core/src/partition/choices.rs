@@ -1,7 +1,8 @@
 //! What is left for each node under the rules: device, form and cost.
 //!
 //! A pin leaves one device, a ban takes one away, the order of priority leaves the first that accepts. Where nothing is
-//! left the fallback steps in; where there is none, the node is an error with every device's reason.
+//! left the fallback steps in; where there is none, the node is an error with every device's reason. Errors start with
+//! the key of the configuration that they are about: `pins`, `bans` or `placement`.
 
 use super::rules::Rules;
 use super::survey::Survey;
@@ -30,32 +31,46 @@ pub(super) fn choices(graph: &Graph, rules: &Rules, survey: &Survey) -> Result<V
     for index in 0..graph.nodes.len() {
         match of_node(graph, rules, survey, index) {
             Ok(choices) => all.push(choices),
-            Err(what) => wrong.push(what),
+            Err(found) => wrong.push(found),
         }
     }
     if wrong.is_empty() {
         return Ok(all);
     }
-    let more = wrong.len().saturating_sub(MAX_NAMED);
-    wrong.truncate(MAX_NAMED);
-    let more = if more > 0 { format!("; {more} more nodes likewise") } else { String::new() };
-    Err(Error::unsupported(Reason::Policy, wrong.join("; ") + &more))
+    Err(Error::unsupported(Reason::Policy, in_words(&wrong)))
 }
 
-fn of_node(graph: &Graph, rules: &Rules, survey: &Survey, index: usize) -> ottava_hal::Result<Vec<Choice>, String> {
+/// The key of the configuration that leaves a node without a device, and why.
+type Wrong = (&'static str, String);
+
+/// The first few errors of each key.
+fn in_words(wrong: &[Wrong]) -> String {
+    let of_key = |key: &&str| {
+        let texts: Vec<&str> = wrong.iter().filter(|(k, _)| k == key).map(|(_, text)| text.as_str()).collect();
+        let more = match texts.len().saturating_sub(MAX_NAMED) {
+            0 => String::new(),
+            more => format!("; {more} more nodes likewise"),
+        };
+        (!texts.is_empty()).then(|| format!("{key}: {}{more}", texts[..texts.len().min(MAX_NAMED)].join("; ")))
+    };
+    ["pins", "bans", "placement"].iter().filter_map(of_key).collect::<Vec<_>>().join("; ")
+}
+
+fn of_node(graph: &Graph, rules: &Rules, survey: &Survey, index: usize) -> ottava_hal::Result<Vec<Choice>, Wrong> {
     let node = &graph.nodes[index];
     let title = || format!("node `{}` ({})", node.name, node.full_op());
     let id = |t: usize| survey.targets[t].id;
     if let Some((target, pattern)) = &rules.pins[index] {
         let pinned = || format!("{} is pinned to `{}` by `{pattern}`", title(), id(*target));
         if let Some(ban) = rules.bans[index].get(target) {
-            return Err(format!("{} and banned from it by `{ban}`; take one of them out", pinned()));
+            return Err(("pins", format!("{} and banned from it by `{ban}`; take one of them out", pinned())));
         }
         let choices = on(survey, index, *target);
         let why = || survey.answers[index][*target].why();
         return match choices.is_empty() {
             true => {
-                Err(format!("{}, which refused it: {}; take the pin out or choose another device", pinned(), why()))
+                let what = format!("{}, which refused it: {}", pinned(), why());
+                Err(("pins", format!("{what}; take the pin out or choose another device")))
             }
             false => Ok(choices),
         };
@@ -69,7 +84,9 @@ fn of_node(graph: &Graph, rules: &Rules, survey: &Survey, index: usize) -> ottav
     choices.extend(fallback.into_iter().flat_map(|t| on(survey, index, t)));
     if choices.is_empty() {
         let who = refusals(rules, survey, index, None);
-        return Err(format!("{}: {who}; allow a fallback or choose another device", title()));
+        let banned = rules.bans[index].keys().any(|t| !on(survey, index, *t).is_empty());
+        let key = if banned { "bans" } else { "placement" };
+        return Err((key, format!("{}: {who}; allow a fallback or choose another device", title())));
     }
     Ok(choices)
 }

@@ -24,7 +24,7 @@ use super::twin::Form;
 use ottava_graph::{Diagnostic, Graph};
 use ottava_hal::ValueId;
 use ottava_plan::{Opinion, Placed};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Most nodes that a note names.
 const MAX_NAMED: usize = 4;
@@ -39,7 +39,7 @@ pub(super) fn placed(graph: &Graph, rules: &Rules, survey: &mut Survey, solution
             let node = &solution.draft.graph.nodes[*i];
             let (reason, opinions, bridge) = match solution.draft.seats[*i].origin {
                 Origin::Node { index, .. } => {
-                    let view = View { rules, survey, solution, model: &model, index };
+                    let view = View { graph, rules, survey, solution, model: &model, partition, index };
                     (view.reason(), view.opinions(), false)
                 }
                 Origin::Bridge { id, way } => {
@@ -64,10 +64,12 @@ pub(super) fn placed(graph: &Graph, rules: &Rules, survey: &mut Survey, solution
 
 /// One node of the graph with all that its reason depends on.
 struct View<'v, 'a> {
+    graph: &'v Graph,
     rules: &'v Rules,
     survey: &'v Survey<'a>,
     solution: &'v Solution,
     model: &'v Model<'v>,
+    partition: usize,
     index: usize,
 }
 
@@ -89,8 +91,33 @@ impl View<'_, '_> {
         let chosen = self.choice();
         let why = self.why(chosen);
         match chosen.form.storage() {
-            Some(storage) => format!("{why}; as its {storage} twin ({})", self.answer(chosen.target).why()),
+            Some(storage) => format!("{why}; as its {storage} twin ({})", self.why_twin(chosen)),
             None => why,
+        }
+    }
+
+    /// Why the node does not run in the graph's own form: the device's refusal, or that of a node beside it.
+    fn why_twin(&self, chosen: Choice) -> String {
+        let answer = self.answer(chosen.target);
+        if answer.refusal.is_some() {
+            return answer.why();
+        }
+        let node = &self.graph.nodes[self.index];
+        let own: BTreeSet<ValueId> = node.inputs.iter().flatten().chain(&node.outputs).copied().collect();
+        let touches = |i: &usize| {
+            let other = &self.graph.nodes[*i];
+            other.inputs.iter().flatten().chain(&other.outputs).any(|id| own.contains(id))
+        };
+        let refused = |i: &usize| {
+            let choice = self.solution.choices[*i][self.solution.x[*i]];
+            choice.form == chosen.form && self.survey.answers[*i][choice.target].refusal.is_some()
+        };
+        match (0..self.graph.nodes.len()).filter(refused).find(touches) {
+            Some(i) => {
+                let said = self.survey.answers[i][self.solution.choices[i][self.solution.x[i]].target].why();
+                format!("for `{}` beside it, whose own form was refused: {said}", self.graph.nodes[i].name)
+            }
+            None => "needs no bridges beside other twins".into(),
         }
     }
 
@@ -127,7 +154,12 @@ impl View<'_, '_> {
         if chosen.ns <= other.ns {
             return format!("cheapest: {here} here, {there} on {name}");
         }
-        let switch = human(self.switch_ns(k));
+        let switch_ns = self.switch_ns(k);
+        if other.ns.saturating_add(switch_ns) < chosen.ns {
+            let whole = self.solution.est_ns.get(self.partition).map_or_else(String::new, |ns| human(*ns));
+            return format!("cheaper as a part of its partition, {whole} as a whole: alone {here}, {there} on {name}");
+        }
+        let switch = human(switch_ns);
         format!("joined the island of its neighbours: {here} here, {there} on {name}, but a switch would cost {switch}")
     }
 
@@ -153,7 +185,8 @@ impl View<'_, '_> {
         }
         let least = answer.forms.iter().map(|(_, ns)| *ns).min().unwrap_or(0);
         if target == chosen.target {
-            let text = chosen.form.storage().map_or("chosen".into(), |s| format!("chosen, as its {s} twin"));
+            let twin = |s| format!("chosen, as its {s} twin ({})", self.why_twin(chosen));
+            let text = chosen.form.storage().map_or("chosen".into(), twin);
             return opinion(self.survey, target, true, "OK", text, chosen.ns);
         }
         let on = self.id(chosen.target);

@@ -18,6 +18,8 @@ pub(super) struct Dissolved {
     pub nodes: Vec<usize>,
     /// What was given up, in words.
     pub text: String,
+    /// The gain that would have kept it, nanoseconds.
+    pub least_ns: u64,
 }
 
 /// A run on another device.
@@ -59,10 +61,10 @@ pub(super) fn dissolve(model: &Model, x: &mut Assignment, targets: &[Target], pl
         let mut runs = model.runs(x);
         while at < runs.len() {
             match too_small(model, x, &runs, at, placement) {
-                Some((to, gain)) => {
+                Some(Small { to, gain, least_ns }) => {
                     let (from, nodes) = &runs[at];
                     let text = text(targets, *from, to, nodes.len(), gain);
-                    gone.push(Dissolved { nodes: nodes.clone(), text });
+                    gone.push(Dissolved { nodes: nodes.clone(), text, least_ns });
                     runs = model.runs(x);
                     at = at.saturating_sub(1);
                 }
@@ -76,20 +78,26 @@ pub(super) fn dissolve(model: &Model, x: &mut Assignment, targets: &[Target], pl
     gone
 }
 
+/// A number of nodes in words.
+pub(super) fn count(n: usize) -> String {
+    if n == 1 { "1 node".to_string() } else { format!("{n} nodes") }
+}
+
 fn text(targets: &[Target], from: usize, to: usize, n: usize, gain: u64) -> String {
     let (from, to, gain) = (targets[from].id, targets[to].id, human(gain));
-    let nodes = if n == 1 { "1 node".to_string() } else { format!("{n} nodes") };
+    let nodes = count(n);
     format!("an island of {nodes} on {from} was dissolved into {to}: it gains {gain}, less than the minimum")
 }
 
-/// Moves a run that gains too little to a neighbour's device; that device, and the gain.
-fn too_small(
-    model: &Model,
-    x: &mut Assignment,
-    runs: &[Run],
-    at: usize,
-    placement: &Placement,
-) -> Option<(usize, u64)> {
+/// A run that gains too little: where it was moved, what it gained, and what it should have.
+struct Small {
+    to: usize,
+    gain: u64,
+    least_ns: u64,
+}
+
+/// Moves a run that gains too little to a neighbour's device.
+fn too_small(model: &Model, x: &mut Assignment, runs: &[Run], at: usize, placement: &Placement) -> Option<Small> {
     let run = &runs[at];
     let now = model.local(x, &run.1);
     let beside = [at.checked_sub(1), at.checked_add(1)];
@@ -102,13 +110,13 @@ fn too_small(
     let (to, trial) = best?;
     let gain = trial.ns.saturating_sub(now);
     let there = run.1.iter().zip(&trial.options).map(|(i, k)| model.choices[*i][*k].ns).fold(0, u64::saturating_add);
-    let least = placement.min_gain_ns.max((there as f64 * placement.min_gain) as u64);
-    if gain >= least {
+    let least_ns = placement.min_gain_ns.max((there as f64 * placement.min_gain) as u64);
+    if gain >= least_ns {
         return None;
     }
     let old = swap(x, run, &trial.options);
     if model.runs(x).len() < runs.len() {
-        return Some((to, gain));
+        return Some(Small { to, gain, least_ns });
     }
     swap(x, run, &old);
     None

@@ -1,13 +1,14 @@
 //! Partitioning: which device runs which node, the bridges between devices, and the cut into partitions.
 //!
 //! ```text
-//! rules    which devices are wanted; pins and bans per node
+//! rules    which devices are wanted; pins and bans per node (`patterns`)
 //! survey   what every device says about every node, and what the node would cost there (`costs`);
 //!          `twin` offers other forms of a node that is refused: u8 for s8, f32 between conversions (`repr`)
 //! choices  what is left for each node under the rules; `flips`: where values can be converted
 //! model    modelled latency of an assignment: nodes, transfers, bridges, submissions (`order`: runs of one device)
 //! search   assignments of low latency; `islands` moves and dissolves whole runs
 //! draft    the placed graph: twins and bridges are ordinary nodes
+//! refine   small partitions on the devices beside them, priced as whole partitions
 //! build    runs of the schedule become partitions of a `Plan`
 //! explain  why each node is where it is, for the plan and as diagnostics
 //! ```
@@ -26,6 +27,8 @@ mod flips;
 mod islands;
 mod model;
 mod order;
+mod patterns;
+mod refine;
 mod repr;
 mod rules;
 mod search;

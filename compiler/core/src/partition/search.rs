@@ -16,7 +16,7 @@ const MAX_SWEEPS: usize = 8;
 /// single device as far as it goes, so that no plan is worse than leaving all to one device.
 pub(super) fn candidates(model: &Model, wanted: &[usize]) -> Vec<Assignment> {
     let single: Vec<Assignment> = wanted.iter().map(|t| mostly_on(model, *t)).collect();
-    let starts = [along_the_order(model), cheapest(model)].into_iter().chain(single.iter().cloned());
+    let starts = [along_the_order(model, |_, _| true), cheapest(model)].into_iter().chain(single.iter().cloned());
     let mut found: Vec<(u64, Assignment)> = Vec::new();
     for mut x in starts {
         let all: Vec<usize> = (0..x.len()).collect();
@@ -49,12 +49,31 @@ fn mostly_on(model: &Model, target: usize) -> Assignment {
     model.choices.iter().map(|of| pick(of).unwrap_or(0)).collect()
 }
 
-/// The best way along the topological order.
-fn along_the_order(model: &Model) -> Assignment {
+/// Assignments by an order of devices: for each wanted device the order that begins with it, each node on the first
+/// device that accepts it, in its best form there. What nodes cost alone does not decide here, so they show what whole
+/// partitions cost where that is far less.
+pub(super) fn by_priority(model: &Model, wanted: &[usize]) -> Vec<Assignment> {
+    let all: Vec<usize> = (0..model.choices.len()).collect();
+    let order = |first: &usize| {
+        let order: Vec<usize> = std::iter::once(first).chain(wanted.iter().filter(|t| *t != first)).copied().collect();
+        let seat = |of: &Vec<Choice>| {
+            let accepted = order.iter().copied().find(|t| of.iter().any(|c| c.target == *t));
+            accepted.or_else(|| of.first().map(|c| c.target))
+        };
+        let seats: Vec<Option<usize>> = model.choices.iter().map(seat).collect();
+        let mut x = along_the_order(model, |i, c| Some(c.target) == seats[i]);
+        descend(model, &mut x, &all, true);
+        x
+    };
+    wanted.iter().map(order).collect()
+}
+
+/// The best way along the topological order, over the choices that pass; at least one of each node does.
+fn along_the_order(model: &Model, pass: impl Fn(usize, &Choice) -> bool) -> Assignment {
     let mut states: Vec<(u64, Assignment)> = vec![(0, Vec::new())];
     for (i, of) in model.choices.iter().enumerate() {
         let mut next = Vec::with_capacity(of.len());
-        for k in 0..of.len() {
+        for k in (0..of.len()).filter(|k| pass(i, &of[*k])) {
             let mut best: Option<(u64, usize)> = None;
             for (s, (ns, path)) in states.iter_mut().enumerate() {
                 path.push(k);

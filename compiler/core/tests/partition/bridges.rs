@@ -94,6 +94,15 @@ fn converters_take_the_sign_into_themselves() {
     // Quantize on the cpu writes s8 at once, Dequantize reads s8: no bridge.
     assert_eq!(order(&plan), ["cpu", "npu", "cpu"]);
     assert!(plan.placed.iter().all(|p| !p.bridge));
+    // The converters themselves were not refused: their reason is that of the node beside them.
+    let twins: Vec<_> = plan.placed.iter().filter(|p| p.device == "cpu" && p.reason.contains("twin")).collect();
+    assert!(!twins.is_empty());
+    for placed in twins {
+        let why = "beside it, whose own form was refused: DTYPE: is not s8)";
+        assert!(placed.reason.contains("as its s8 twin (for `") && placed.reason.ends_with(why), "{}", placed.reason);
+        let said = placed.opinions.iter().find(|o| o.device == "cpu").expect("the cpu has an opinion");
+        assert!(said.text.starts_with("chosen, as its s8 twin (for `") && said.text.ends_with(why), "{}", said.text);
+    }
     assert_equal(&graph, &plan, &devices, 5);
 }
 

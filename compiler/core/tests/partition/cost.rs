@@ -107,6 +107,30 @@ fn partitions_are_priced_as_a_whole() {
 }
 
 #[test]
+fn a_partition_that_costs_far_less_than_its_nodes_is_found() {
+    // Alone each node costs 12 us on the npu and 10 us on the cpu; together they cost the npu 2 us each. The last pool
+    // is not for the npu, and the node behind it is not worth a program of its own.
+    let npu = Fake::new("npu", 0)
+        .price(|p, _| if p.nodes.len() == 1 { 12_000 } else { 2_000 })
+        .rule(|_, n| if n.name == "net/pool6" { crate::device::no("not this one") } else { crate::device::YES });
+    let devices = with_reference(vec![("cpu", Fake::new("cpu", 10_000)), ("npu", npu.link(LinkMode::Copy, 500))]);
+    let graph = chain(8);
+    let (plan, _) = planned(&graph, &devices, &Placement::default());
+    assert_eq!(order(&plan), ["npu", "cpu"]);
+    assert_eq!(plan.partitions.iter().map(|p| p.est_ns).collect::<Vec<_>>(), [12_000, 20_000]);
+    let reason = seat(&plan, "net/relu1").1;
+    assert!(reason.starts_with("cheaper as a part of its partition, 12 us as a whole: alone 12 us, 10 us"), "{reason}");
+    assert_equal(&graph, &plan, &devices, 3);
+    let last = seat(&plan, "net/relu7").1;
+    assert!(last.starts_with("a partition of 1 node on npu was moved to cpu: the plan is "), "{last}");
+    let order_of_priority = vec!["npu".to_string(), "cpu".to_string()];
+    let by_order =
+        Placement { policy: Policy::Priority, priority: order_of_priority, min_gain: 0.0, ..Placement::default() };
+    let est = |plan: &ottava_plan::Plan| plan.partitions.iter().map(|p| p.est_ns).sum::<u64>();
+    assert!(est(&plan) <= est(&planned(&graph, &devices, &by_order).0));
+}
+
+#[test]
 fn a_large_network_on_four_devices_gets_a_plan() {
     let graph = chain(300);
     let fake = |id: &'static str, relu: u64, pool: u64| {

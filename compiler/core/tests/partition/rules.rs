@@ -44,13 +44,19 @@ fn what_cannot_be_honoured_is_an_error_with_names() {
     let e = fails(&pinned(&[("*/pool*", "npu")], &[]));
     assert!(e.contains("node `net/pool0` (MaxPool) is pinned to `npu` by `*/pool*`, which refused it"), "{e}");
     assert!(e.contains("OP_UNKNOWN: not in the table") && e.contains("net/pool2"), "{e}");
+    assert!(e.starts_with("unsupported (POLICY): pins: node"), "{e}");
     let e = fails(&pinned(&[("net/relu1", "npu")], &[("*", "npu")]));
     assert!(e.contains("and banned from it by `*`"), "{e}");
     let e = fails(&pinned(&[("net/relu1", "npuu")], &[]));
-    assert!(e.contains("pin `net/relu1` names device `npuu`") && e.contains("did you mean `npu`?"), "{e}");
+    assert!(e.starts_with("pins: pin `net/relu1` names device `npuu`") && e.contains("did you mean `npu`?"), "{e}");
     let e = fails(&Placement { priority: vec!["cqu".into()], ..Placement::default() });
     assert!(e.contains("did you mean `cpu`? devices are: npu, cpu, reference"), "{e}");
+    assert!(e.starts_with("placement: the order of priority names device `cqu`"), "{e}");
     assert!(fails(&pinned(&[("[", "npu")], &[])).contains("is no pattern"));
+    assert!(fails(&pinned(&[], &[("x", "npux")])).starts_with("bans: ban `x` names device `npux`"));
+    let strict = Placement { fallback: Fallback::Error, ..pinned(&[], &[("*relu1", "npu"), ("*relu1", "cpu")]) };
+    let e = fails(&strict);
+    assert!(e.contains("(POLICY): bans: node `net/relu1` (Relu): npu is banned by `*relu1`, cpu is banned"), "{e}");
 }
 
 #[test]
@@ -63,12 +69,31 @@ fn a_pattern_without_a_node_is_a_warning_with_the_nearest_one() {
 }
 
 #[test]
+fn thousands_of_names_are_looked_up_and_more_are_refused() {
+    let graph = chain(4);
+    let many = |n: usize| {
+        let mut pins: Vec<_> = (1..n).map(|i| (format!("net/none{i}"), "npu".to_string())).collect();
+        pins.push(("net/relu1".into(), "npu".into()));
+        Placement { pins, ..Placement::default() }
+    };
+    let (plan, notes) = planned(&graph, &devices(), &many(10_000));
+    assert_eq!(seat(&plan, "net/relu1"), ("npu", "pinned by `net/relu1`"));
+    let missed: Vec<_> = notes.iter().filter(|n| n.code == "P0103").collect();
+    assert_eq!(missed.len(), 11);
+    assert_eq!(missed[10].message, "pins: 9989 more entries match no node");
+    let e = try_plan(&graph, &devices(), &many(100_000), &mut Vec::new()).unwrap_err();
+    assert_eq!(e, "pins: 100000 entries, at most 10000 are taken; name groups of nodes by globs");
+}
+
+#[test]
 fn without_a_fallback_what_only_the_reference_runs_is_an_error() {
     let only = with_reference(vec![("npu", Fake::new("npu", 1_000).only(&["Relu"]))]);
     let strict = Placement { fallback: Fallback::Error, ..Placement::default() };
     let e = try_plan(&chain(14), &only, &strict, &mut Vec::new()).unwrap_err();
     assert!(
-        e.contains("node `net/pool0` (MaxPool): npu refused (OP_UNKNOWN: not in the table); allow a fallback"),
+        e.contains(
+            "placement: node `net/pool0` (MaxPool): npu refused (OP_UNKNOWN: not in the table); allow a fallback"
+        ),
         "{e}"
     );
     assert!(e.contains("2 more nodes likewise"), "{e}");

@@ -28,6 +28,7 @@ pub fn answer(args: &Args, f: &Findings) -> Answer {
     text += &format!("\n{}", cycles(f));
     text += "\nError by layer:\n\n";
     text += &layer_table(&f.validation.layers);
+    text.push('\n');
     for name in ["digits_int8.onnx", "trace.json", "report.html"] {
         text += &format!("written: {}\n", args.output.join(name).display());
     }

@@ -39,6 +39,8 @@ fn config(chip: &Path, in_flight: usize) -> Config {
     Config {
         devices: vec![device("npu", &[("config", &chip), ("realtime", REALTIME)]), device("cpu", &[])],
         placement: Placement::Priority(vec!["npu".to_owned(), "cpu".to_owned()]),
+        // A node in the middle that stays on the CPU: the data crosses twice, in other integers.
+        bans: vec![("pool".to_owned(), "npu".to_owned())],
         in_flight,
         ..Config::default()
     }
