@@ -1,19 +1,20 @@
-/* A driver with one operator: Relu of s8 tensors with one scale. It works in host memory and finishes inside submit. */
+/* A driver with one operator: Add of s8 tensors of one shape. It works in host memory and finishes inside submit. */
 #include "ottava_host_device.h"
 #include <math.h>
 
-/* A compiled program: each node is a table from the byte of x to the byte of y. */
-typedef struct { uint32_t in, out; int8_t table[256]; } step;
+/* A compiled program: each node is the real number of every byte of both inputs, and how the sum becomes a byte. */
+typedef struct { uint32_t value[3]; int32_t zero; float real[2][256], scale; } step;
 typedef struct { uint32_t n_values, n_steps, n_in, n_io, *io; uint64_t* bytes; step* steps; } program;
 
 #define NAME "my-driver"
 
 /* ---- What the device runs: the table for the host, and the same in words (0: not refused) ---- */
 
-static const ottava_operand_v1 S8 = {1u << OTTAVA_DTYPE_S8, 1u << OTTAVA_SCHEME_PER_TENSOR, 0};
-static const ottava_op_row_v1 ROW = {.op = OTTAVA_LITERAL("Relu"), .version_min = 6, .version_max = UINT32_MAX,
-    .inputs = {&S8, 1, sizeof S8, 0}, .outputs = {&S8, 1, sizeof S8, 0}, .requant_modes = 1u << OTTAVA_REQUANT_FP32_RNE,
-    .rank_max = UINT32_MAX, .exact = 1};
+#define S8_OPERAND {1u << OTTAVA_DTYPE_S8, 1u << OTTAVA_SCHEME_PER_TENSOR, 0}
+static const ottava_operand_v1 S8_PAIR[2] = {S8_OPERAND, S8_OPERAND};
+static const ottava_op_row_v1 ROW = {.op = OTTAVA_LITERAL("Add"), .version_min = 7, .version_max = UINT32_MAX,
+    .inputs = {S8_PAIR, 2, sizeof *S8_PAIR, 0}, .outputs = {S8_PAIR, 1, sizeof *S8_PAIR, 0},
+    .requant_modes = 1u << OTTAVA_REQUANT_FP32_RNE, .rank_max = UINT32_MAX, .exact = 1};
 
 static int32_t op_table(ottava_device* d, ottava_slice* rows) {
     (void)d;
@@ -22,16 +23,19 @@ static int32_t op_table(ottava_device* d, ottava_slice* rows) {
 
 static uint32_t refuse(const char** why, uint32_t reason, const char* words) { return *why = words, reason; }
 
+/* Operand i of a node: the inputs are 0 and 1, the output is 2. */
+static uint64_t edge_of(const ottava_node_v1* n, int i) { return i < 2 ? (uint64_t)n->in_first + i : n->out_first; }
+
 static uint32_t refusal(const ottava_program_v1* p, const ottava_node_v1* n, const char** why) {
-    uint64_t n_elements[2];
-    if (strcmp(ottava_name(p, n->op), "Relu") != 0 || *ottava_name(p, n->domain))
-        return refuse(why, OTTAVA_REASON_OP_UNKNOWN, "the only operator is Relu");
-    if (n->op_version < 6) return refuse(why, OTTAVA_REASON_OP_VERSION, "version 6 or later");
+    uint64_t n_elements[3];
+    if (strcmp(ottava_name(p, n->op), "Add") != 0 || *ottava_name(p, n->domain))
+        return refuse(why, OTTAVA_REASON_OP_UNKNOWN, "the only operator is Add");
+    if (n->op_version < 7) return refuse(why, OTTAVA_REASON_OP_VERSION, "version 7 or later");
     if (n->requant_mode > OTTAVA_REQUANT_FP32_RNE) return refuse(why, OTTAVA_REASON_REQUANT_MODE, "only fp32_rne");
     if (n->flags) return refuse(why, OTTAVA_REASON_FUSION_REQUIRED, "nothing can be fused");
-    if (n->in_count != 1 || n->out_count != 1) return refuse(why, OTTAVA_REASON_OTHER, "one input and one output");
-    for (int i = 0; i < 2; i++) {
-        const ottava_value_v1* v = ottava_edge_at(p, i ? n->out_first : n->in_first);
+    if (n->in_count != 2 || n->out_count != 1) return refuse(why, OTTAVA_REASON_OTHER, "two inputs and one output");
+    for (int i = 0; i < 3; i++) {
+        const ottava_value_v1* v = ottava_edge_at(p, edge_of(n, i));
         const ottava_quant_v1* q = ottava_quant_of(p, v);
         if (!v || v->const_idx != OTTAVA_INDEX_NONE) return refuse(why, OTTAVA_REASON_OTHER, "no constant operands");
         if (v->dtype != OTTAVA_DTYPE_S8) return refuse(why, OTTAVA_REASON_DTYPE, "the only element type is s8");
@@ -41,7 +45,8 @@ static uint32_t refusal(const ottava_program_v1* p, const ottava_node_v1* n, con
         n_elements[i] = ottava_elements_of(p, v);
         if (!n_elements[i]) return refuse(why, OTTAVA_REASON_DYNAMIC_SHAPE, "fixed shapes");
     }
-    return n_elements[0] == n_elements[1] ? 0 : refuse(why, OTTAVA_REASON_SHAPE_LIMIT, "two equal shapes");
+    if (n_elements[0] == n_elements[2] && n_elements[1] == n_elements[2]) return 0;
+    return refuse(why, OTTAVA_REASON_SHAPE_LIMIT, "both inputs have the shape of the output");
 }
 
 static int32_t assess(ottava_device* d, const ottava_program_v1* p, ottava_slice_mut out, ottava_error_v1* err) {
@@ -70,16 +75,22 @@ static int32_t estimate(ottava_device* d, const ottava_program_v1* p, ottava_cos
 }
 
 /* ---- Programs ---- */
-/* sat(rne(fl32(fl32(xs * (x - zx)) / ys)) + zy), at least zy: the numeric contract, section 4. */
-static void fill_table(const ottava_program_v1* p, const ottava_node_v1* n, int8_t* table) {
-    const ottava_quant_v1* x = ottava_quant_of(p, ottava_edge_at(p, n->in_first));
-    const ottava_quant_v1* y = ottava_quant_of(p, ottava_edge_at(p, n->out_first));
-    float xs = *OTTAVA_AT(float, p->scales, x->scale_first), ys = *OTTAVA_AT(float, p->scales, y->scale_first);
-    int32_t zx = *OTTAVA_AT(int32_t, p->zps, x->zp_first), zy = *OTTAVA_AT(int32_t, p->zps, y->zp_first);
-    for (int q = -128; q < 128; q++) {
-        float real = xs * (float)(q - zx), t = nearbyintf(real / ys) + (float)zy;
-        table[(uint8_t)q] = (int8_t)(t < (float)zy ? zy : t > 127.0f ? 127 : (int32_t)t);
+/* The numeric contract, section 4: dequantize both, one addition in f32, quantize by a true division. The products are
+   stored as f32 here, so that no compiler can fuse one with the addition. */
+static void fill(const ottava_program_v1* p, const ottava_node_v1* n, step* s) {
+    for (int i = 0; i < 3; i++) {
+        const ottava_quant_v1* quant = ottava_quant_of(p, ottava_edge_at(p, edge_of(n, i)));
+        float scale = *OTTAVA_AT(float, p->scales, quant->scale_first);
+        int32_t zero = *OTTAVA_AT(int32_t, p->zps, quant->zp_first);
+        s->value[i] = *OTTAVA_AT(const uint32_t, p->edges, edge_of(n, i));
+        for (int q = -128; i < 2 && q < 128; q++) s->real[i][(uint8_t)q] = scale * (float)((int64_t)q - zero);
+        s->scale = scale, s->zero = zero; /* The last one is the output's. */
     }
+}
+
+static int8_t add(const step* s, int8_t a, int8_t b) {
+    float t = nearbyintf((s->real[0][(uint8_t)a] + s->real[1][(uint8_t)b]) / s->scale) + (float)s->zero;
+    return (int8_t)(t >= 127.0f ? 127 : t > -128.0f ? (int32_t)t : -128);
 }
 
 static void exec_release(ottava_device* d, ottava_exec* exec) {
@@ -102,23 +113,15 @@ static int32_t compile(ottava_device* d, const ottava_program_v1* p, const ottav
         e->bytes = calloc(e->n_values + 1u, sizeof *e->bytes);
         e->io = calloc(e->n_io + 1u, sizeof *e->io), e->steps = calloc(e->n_steps + 1u, sizeof *e->steps);
     }
-    if (!e || !e->bytes || !e->io || !e->steps) {
-        exec_release(d, (ottava_exec*)e);
-        return ottava_fail(err, OTTAVA_OUT_OF_HOST_MEMORY, "no memory for a program");
-    }
+    if (!e || !e->bytes || !e->io || !e->steps)
+        return exec_release(d, (ottava_exec*)e), ottava_fail(err, OTTAVA_OUT_OF_HOST_MEMORY, "no memory for a program");
     for (uint32_t i = 0; i < e->n_values; i++) e->bytes[i] = ottava_elements_of(p, ottava_value_at(p, i));
     for (uint32_t i = 0; i < e->n_io; i++) {
         e->io[i] = *(i < e->n_in ? OTTAVA_AT(uint32_t, p->inputs, i) : OTTAVA_AT(uint32_t, p->outputs, i - e->n_in));
         if (e->io[i] < e->n_values) continue;
-        exec_release(d, (ottava_exec*)e);
-        return ottava_fail(err, OTTAVA_INVALID_ARGUMENT, "an input or output that is no value");
+        return exec_release(d, (ottava_exec*)e), ottava_fail(err, OTTAVA_INVALID_ARGUMENT, "an input that is no value");
     }
-    for (uint32_t i = 0; i < e->n_steps; i++) {
-        const ottava_node_v1* n = ottava_node_at(p, i);
-        e->steps[i].in = *OTTAVA_AT(const uint32_t, p->edges, n->in_first);
-        e->steps[i].out = *OTTAVA_AT(const uint32_t, p->edges, n->out_first);
-        fill_table(p, n, e->steps[i].table);
-    }
+    for (uint32_t i = 0; i < e->n_steps; i++) fill(p, ottava_node_at(p, i), &e->steps[i]);
     *out = (ottava_exec*)e;
     return OTTAVA_OK;
 }
@@ -128,11 +131,8 @@ static int32_t exec_io(ottava_device* d, ottava_exec* exec, uint32_t cap, ottava
     const program* e = (const program*)exec;
     (void)d, *count = e->n_io;
     if (cap && cap < e->n_io) return ottava_fail(err, OTTAVA_BUFFER_TOO_SMALL, "the count says how many");
-    for (uint32_t i = 0; cap && i < e->n_io; i++) {
-        ottava_io_req_v1 r = {sizeof r, OTTAVA_KIND_IO_REQ, e->io[i], i < e->n_in ? OTTAVA_IO_INPUT : OTTAVA_IO_OUTPUT,
-                              OTTAVA_LAYOUT_ROW_MAJOR, 0, 0, 0, 1, 0, 1, e->bytes[e->io[i]]};
-        out[i] = r;
-    }
+    for (uint32_t i = 0; cap && i < e->n_io; i++)
+        out[i] = ottava_host_io(e->io[i], i < e->n_in ? OTTAVA_IO_INPUT : OTTAVA_IO_OUTPUT, e->bytes[e->io[i]]);
     return OTTAVA_OK;
 }
 
@@ -149,9 +149,10 @@ static int32_t run(const program* e, const ottava_command_v1* c, ottava_error_v1
     }
     for (uint32_t i = 0; !code && i < e->n_steps; i++) {
         const step* s = &e->steps[i];
-        if (!v[s->out]) v[s->out] = own[s->out] = malloc(e->bytes[s->out] + 1);
-        if (!v[s->in] || !v[s->out]) code = ottava_fail(err, OTTAVA_OUT_OF_HOST_MEMORY, "no memory for a result");
-        for (uint64_t k = 0; !code && k < e->bytes[s->out]; k++) v[s->out][k] = s->table[(uint8_t)v[s->in][k]];
+        uint32_t a = s->value[0], b = s->value[1], y = s->value[2];
+        if (!v[y]) v[y] = own[y] = malloc(e->bytes[y] + 1);
+        if (!v[a] || !v[b] || !v[y]) code = ottava_fail(err, OTTAVA_OUT_OF_HOST_MEMORY, "no memory for a result");
+        for (uint64_t k = 0; !code && k < e->bytes[y]; k++) v[y][k] = add(s, v[a][k], v[b][k]);
     }
     for (uint32_t i = 0; own && i < e->n_values; i++) free(own[i]);
     free(v), free(own);
@@ -176,7 +177,7 @@ static int32_t enumerate(void* ctx, uint32_t cap, ottava_device_info_v1* out, ui
         .device_kind = OTTAVA_DEVICE_DSP, .name = "My device", .flags = OTTAVA_DEVICE_FLAG_SYNC_ONLY, .n_queues = 1,
         .alignment = 1, .n_memory_types = 1, .memory_types = {OTTAVA_HOST_MEMORY},
         .link = {.mode = OTTAVA_LINK_NATIVE, .latency_ns = 1000}};
-    ottava_host_uuid(info.uuid, NAME, "my0");
+    ottava_host_uuid(info.uuid, NAME, NAME);
     (void)ctx, (void)err, *count = 1;
     if (cap) *out = info;
     return OTTAVA_OK;
@@ -185,7 +186,7 @@ static int32_t enumerate(void* ctx, uint32_t cap, ottava_device_info_v1* out, ui
 static int32_t open(void* ctx, const uint8_t uuid[16], ottava_slice opts, ottava_device** out, ottava_error_v1* err) {
     static char device; /* It keeps no state: any address will do. */
     uint8_t mine[16];
-    ottava_host_uuid(mine, NAME, "my0");
+    ottava_host_uuid(mine, NAME, NAME);
     if (memcmp(uuid, mine, sizeof mine) != 0) return ottava_fail(err, OTTAVA_NOT_FOUND, "no device has this uuid");
     (void)ctx, (void)opts, *out = (ottava_device*)&device;
     return OTTAVA_OK;

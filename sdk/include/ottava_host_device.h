@@ -127,6 +127,21 @@ static inline int32_t ottava_host_move(const ottava_command_v1* c, ottava_error_
     return OTTAVA_OK;
 }
 
+/* What an input or output asks of its binding: row-major bytes anywhere. */
+static inline ottava_io_req_v1 ottava_host_io(uint32_t value, uint32_t direction, uint64_t bytes) {
+    ottava_io_req_v1 r;
+    memset(&r, 0, sizeof r);
+    r.size = sizeof r;
+    r.kind = OTTAVA_KIND_IO_REQ;
+    r.value = value;
+    r.direction = direction;
+    r.layout = OTTAVA_LAYOUT_ROW_MAJOR;
+    r.alignment = 1;
+    r.memory_types = 1;
+    r.bytes = bytes;
+    return r;
+}
+
 /* ---- What such a device does not have ---- */
 
 static inline int32_t ottava_no(ottava_error_v1* err, const char* what) {

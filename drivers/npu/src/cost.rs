@@ -3,11 +3,19 @@
 use crate::info::nanoseconds;
 use ottava_hal::{Confidence, Cost, Error, Result, Status};
 use ottava_npu::config::Energy;
+use ottava_npu::program::Step;
 use ottava_npu::timing::{self, Timing};
 use ottava_npu::{Counters, NpuConfig, Stream, program};
 
-/// The cost of a stream. Its time is exactly what a run of it reports.
-pub(crate) fn estimate(config: &NpuConfig, stream: &Stream) -> Result<Cost> {
+/// A stream with the time of each step.
+pub(crate) struct Timed {
+    pub steps: Vec<Step>,
+    pub costs: Vec<timing::Cost>,
+    pub timing: Timing,
+}
+
+/// Times a stream, exactly as a run of it reports.
+pub(crate) fn time(config: &NpuConfig, stream: &Stream) -> Result<Timed> {
     let resolved = program::resolve(config, stream);
     let broken = |text: String| Error::failed(Status::Internal, format!("the stream cannot be timed: {text}"));
     if let Some(violation) = resolved.violations.first() {
@@ -15,8 +23,14 @@ pub(crate) fn estimate(config: &NpuConfig, stream: &Stream) -> Result<Cost> {
     }
     let costs = resolved.steps.iter().map(|step| timing::cost(config, step)).collect::<Result<Vec<_>, _>>();
     let costs = costs.map_err(|fault| broken(fault.to_string()))?;
-    let timing: Timing =
+    let timing =
         timing::simulate(config, &resolved.steps, &resolved.decoded, &costs).map_err(|v| broken(v.to_string()))?;
+    Ok(Timed { steps: resolved.steps, costs, timing })
+}
+
+/// The cost of a stream.
+pub(crate) fn estimate(config: &NpuConfig, stream: &Stream) -> Result<Cost> {
+    let Timed { costs, timing, .. } = time(config, stream)?;
     let mut counters = Counters::default();
     costs.iter().for_each(|c| counters.add(&c.counters));
     Ok(Cost {

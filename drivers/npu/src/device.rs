@@ -7,14 +7,14 @@ use crate::info::{NPU, info};
 use crate::lower::{Builder, Chip, Lowered};
 use crate::options::{self, Settings};
 use crate::queue::NpuQueue;
-use crate::{blob, cost, kernels};
+use crate::{NodeCycles, blob, cost, cycles, kernels};
 use ottava_hal::fault::Fault;
 use ottava_hal::{
     BlobKey, Buffer, BufferDesc, Capability, CompileOptions, Cost, Device, DeviceInfo, Driver, DriverInfo, Error,
     Executable, Fence, OptionSpec, Options, Program, Queue, Result, Status, Verdict,
 };
 use ottava_npu::isa::ContainerError;
-use ottava_npu::{NpuError, Program as Machine, Stream};
+use ottava_npu::{NpuConfig, NpuError, Program as Machine, Stream};
 use std::sync::Arc;
 
 /// The driver of the simulated NPU.
@@ -25,6 +25,14 @@ impl NpuDriver {
     /// The driver; it needs nothing.
     pub fn new() -> Self {
         Self
+    }
+
+    /// Opens a device as what it is, for callers that ask more of it than the contract has.
+    pub fn open_npu(&self, id: &str, options: &Options) -> Result<Arc<NpuDevice>> {
+        if id != NPU {
+            return Err(Error::invalid(format!("the npu driver has no device `{id}`; it has `{NPU}`")));
+        }
+        Ok(Arc::new(NpuDevice::open(options::parse(options)?)?))
     }
 }
 
@@ -43,10 +51,7 @@ impl Driver for NpuDriver {
     }
 
     fn open(&self, id: &str, options: &Options) -> Result<Arc<dyn Device>> {
-        if id != NPU {
-            return Err(Error::invalid(format!("the npu driver has no device `{id}`; it has `{NPU}`")));
-        }
-        Ok(Arc::new(NpuDevice::open(options::parse(options)?)?))
+        Ok(self.open_npu(id, options)?)
     }
 }
 
@@ -68,6 +73,17 @@ impl NpuDevice {
         let ledger = Ledger::new(settings.memory);
         let (info, capability) = (info(&settings), kernels::capability(&chip));
         Ok(Self { info, capability, chip, ledger, engine, settings })
+    }
+
+    /// The chip's description.
+    pub fn config(&self) -> &NpuConfig {
+        &self.settings.config
+    }
+
+    /// Where the cycles of a program go, node by node in the program's order, without running it. Of every node compute
+    /// and stalls are its total, and the totals together are those of every run.
+    pub fn cycles(&self, program: &Program) -> Result<Vec<NodeCycles>> {
+        cycles::cycles(&self.settings.config, program, &self.stream(self.lower(program)?))
     }
 
     /// The steps and the stream of a program.

@@ -335,12 +335,20 @@ pub(crate) struct Engine {
 }
 
 impl Engine {
-    /// Starts the thread.
+    /// Starts the thread and waits until it runs, so that the first submission does not.
     pub(crate) fn start(core: Arc<Core>) -> Result<Self> {
         let worker = Arc::clone(&core);
-        let thread = std::thread::Builder::new().name("ottava-npu".into()).spawn(move || work(&worker));
-        let failed = |e: std::io::Error| Error::failed(Status::Internal, format!("cannot start a thread: {e}"));
-        Ok(Self { core, thread: Some(thread.map_err(failed)?) })
+        let (running, started) = std::sync::mpsc::sync_channel(1);
+        let body = move || {
+            // Nobody listens any more only where the start has failed.
+            let _ = running.send(());
+            work(&worker);
+        };
+        let thread = std::thread::Builder::new().name("ottava-npu".into()).spawn(body);
+        let failed = |e: &dyn std::fmt::Display| Error::failed(Status::Internal, format!("cannot start a thread: {e}"));
+        let thread = thread.map_err(|e| failed(&e))?;
+        started.recv().map_err(|e| failed(&e))?;
+        Ok(Self { core, thread: Some(thread) })
     }
 }
 

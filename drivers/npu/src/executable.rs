@@ -1,7 +1,7 @@
 //! A verified stream with the types of its inputs and outputs.
 //!
-//! A run copies the inputs into the stream's region, executes, and copies the outputs out; regions are kept in a pool, so
-//! the steady state allocates nothing but the report.
+//! A run copies the inputs into the stream's region, executes, and copies the outputs out; regions are made with the
+//! executable and kept, so that a run allocates nothing but the chip's memories and the report.
 
 use crate::buffer::{Generation, Reservation};
 use crate::info::nanoseconds;
@@ -53,6 +53,13 @@ struct Arena {
     scratch: Vec<u8>,
 }
 
+impl Arena {
+    fn new(machine: &Machine) -> Result<Self> {
+        let [input, output, scratch, _] = machine.stream().regions;
+        Ok(Self { input: zeros(input)?, output: zeros(output)?, scratch: zeros(scratch)? })
+    }
+}
+
 /// How times are counted: from when, and in modelled time if there is a factor.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Clock {
@@ -79,8 +86,9 @@ impl NpuExecutable {
         reservation: Reservation,
     ) -> Result<Self> {
         interface.check(&machine.stream().regions)?;
-        let times = machine.timing().nodes(machine.steps());
-        let arenas = Mutex::new(Vec::new());
+        let times = machine.timing().nodes(machine.steps(), machine.costs());
+        // The device runs one submission at a time: with one arena from the start, no run allocates or clears memory.
+        let arenas = Mutex::new(vec![Arena::new(&machine)?]);
         Ok(Self { interface, machine, generation, arenas, times, _reservation: reservation })
     }
 
@@ -136,8 +144,7 @@ impl NpuExecutable {
         if let Some(arena) = self.arenas.lock().pop() {
             return Ok(arena);
         }
-        let [input, output, scratch, _] = self.machine.stream().regions;
-        Ok(Arena { input: zeros(input)?, output: zeros(output)?, scratch: zeros(scratch)? })
+        Arena::new(&self.machine)
     }
 
     fn execute(&self, arena: &mut Arena, inputs: &[Part], outputs: &[Part]) -> Result<RunReport> {
@@ -168,8 +175,8 @@ impl NpuExecutable {
                 node,
                 kernel,
                 start_ns: begin + ns(time.start),
-                duration_ns: ns(time.end - time.start),
-                cycles: time.end - time.start,
+                duration_ns: ns(time.total()),
+                cycles: time.total(),
                 bytes: counters.dram_bytes_read.saturating_add(counters.dram_bytes_written),
                 ..NodeTime::default()
             }
@@ -215,5 +222,33 @@ impl Executable for NpuExecutable {
 
     fn as_any(&self) -> &dyn Any {
         self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::buffer::Ledger;
+    use ottava_npu::isa::{Inst, Opcode};
+    use ottava_npu::{NpuConfig, Stream};
+
+    #[test]
+    fn memory_of_a_run_is_there_before_the_first_and_kept() {
+        let config = NpuConfig::default();
+        let stream = Stream {
+            commands: vec![Inst::new(Opcode::End, 0, 0, 0)],
+            constants: Vec::new(),
+            regions: [64, 128, 4096, 0],
+            nodes: Vec::new(),
+            config_hash: config.hash64(),
+        };
+        let machine = Machine::load(&config, stream).unwrap();
+        let reservation = Ledger::new(0).reserve(0).unwrap();
+        let exe = NpuExecutable::new(Interface::default(), machine, Arc::default(), reservation).unwrap();
+        let scratch = || exe.arenas.lock().iter().map(|a| (a.scratch.len(), a.scratch.as_ptr())).collect::<Vec<_>>();
+        let before = scratch();
+        assert_eq!((before.len(), before[0].0), (1, 4096));
+        exe.run(&[], &[], None, Clock { since: Instant::now(), pace: None }).unwrap();
+        assert_eq!(scratch(), before);
     }
 }

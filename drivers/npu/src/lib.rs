@@ -9,8 +9,9 @@
 //! 1. `kernels`, `rows`, `ops`: the operator table; what each operator accepts and which steps it becomes;
 //! 2. `lower`: places and forms of values, tiles that fit the scratchpads, requantization tables;
 //! 3. `emit`: tiles to instructions, and the tokens that let four queues work at once;
-//! 4. `executable`, `blob`: a verified stream with its types, and its bytes;
-//! 5. `queue`, `engine`, `fence`: the worker thread, what waits for what, and how failures travel.
+//! 4. `cost`, `cycles`: what a stream takes, without running it;
+//! 5. `executable`, `blob`: a verified stream with its types, and its bytes;
+//! 6. `queue`, `engine`, `fence`: the worker thread, what waits for what, and how failures travel.
 //!
 //! Invariants: the integers are those of the reference, whatever the array, the dataflow and the size of the memories;
 //! a node that is accepted is run (acceptance *is* lowering); every stream passes the simulator's static verification
@@ -19,6 +20,7 @@
 mod blob;
 mod buffer;
 mod cost;
+mod cycles;
 mod device;
 mod emit;
 mod engine;
@@ -33,4 +35,5 @@ mod options;
 mod queue;
 mod rows;
 
+pub use cycles::NodeCycles;
 pub use device::{NpuDevice, NpuDriver};

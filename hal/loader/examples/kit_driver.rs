@@ -1,9 +1,10 @@
 //! A driver made with the vendor kit, for the tests of this crate: `sync0` finishes inside `submit`, `async0` runs
-//! submissions in a thread of its own. A node with the name `panics` makes it panic.
+//! submissions in a thread of its own, `jump0` does too, with timelines that go too far. A node with the name `panics` makes it panic.
 
 use ottava_plugin::hal::capability::Predicate;
 use ottava_plugin::hal::device::Profile;
 use ottava_plugin::hal::fault::{Fault, FaultSwitch, lost};
+use ottava_plugin::hal::fence::Notify;
 use ottava_plugin::hal::host::{HostFence, HostMemory};
 use ottava_plugin::hal::wire::{Inline, Reader, Writer, decode, encode};
 use ottava_plugin::hal::{
@@ -12,9 +13,11 @@ use ottava_plugin::hal::{
 };
 use ottava_plugin::kernels::{Kernel, KernelCx, KernelDriver};
 use parking_lot::Mutex;
+use std::any::Any;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Sender, channel};
+use std::time::Duration;
 
 ottava_plugin::export_driver!("kit-driver", driver);
 
@@ -48,7 +51,7 @@ impl Driver for KitDriver {
 
     fn devices(&self) -> Result<Vec<DeviceInfo>> {
         let mut all = self.0.devices()?;
-        all.push(async_info());
+        all.extend([async_info("async0"), async_info("jump0")]);
         Ok(all)
     }
 
@@ -59,13 +62,13 @@ impl Driver for KitDriver {
     fn open(&self, id: &str, options: &Options) -> Result<Arc<dyn Device>> {
         tracing::info!("opening {id}: {}", options.get("greeting").map_or("hello", String::as_str));
         let inner = self.0.open("sync0", &Options::new())?;
-        let info = if id == "async0" { async_info() } else { inner.info().clone() };
+        let info = if id == "sync0" { inner.info().clone() } else { async_info(id) };
         Ok(Arc::new(KitDevice { inner, info, faults: Arc::default(), sources: Mutex::default() }))
     }
 }
 
-fn async_info() -> DeviceInfo {
-    DeviceInfo { sync_only: false, ..DeviceInfo::new("kit-driver", "async0", DeviceKind::Sim) }
+fn async_info(id: &str) -> DeviceInfo {
+    DeviceInfo { sync_only: false, ..DeviceInfo::new("kit-driver", id, DeviceKind::Sim) }
 }
 
 /// An executable and the bytes of the program that it was compiled from.
@@ -151,7 +154,37 @@ impl Device for KitDevice {
     }
 
     fn create_fence(&self, initial: u64) -> Result<Arc<dyn Fence>> {
-        Ok(Arc::new(HostFence::new(initial)))
+        let fence = HostFence::new(initial);
+        Ok(if self.info.id == "jump0" { Arc::new(Jumping(fence)) } else { Arc::new(fence) })
+    }
+}
+
+/// A timeline that goes to its end at once.
+struct Jumping(HostFence);
+
+impl Fence for Jumping {
+    fn query(&self) -> Result<u64> {
+        self.0.query()
+    }
+
+    fn wait(&self, value: u64, timeout: Duration) -> Result<()> {
+        self.0.wait(value, timeout)
+    }
+
+    fn signal(&self, value: u64) -> Result<()> {
+        self.0.signal(if value == 1 { u64::MAX } else { value })
+    }
+
+    fn fail(&self, error: Error) {
+        self.0.fail(error);
+    }
+
+    fn notify(&self, value: u64, to: Arc<dyn Notify>, token: u64) {
+        self.0.notify(value, to, token);
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
     }
 }
 

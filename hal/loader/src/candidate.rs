@@ -3,11 +3,12 @@
 use crate::adapter::AbiDriver;
 use crate::discover::{Found, Located, Source, discover};
 use crate::note::{self, Note};
+use crate::once;
 use crate::options::{Environment, LoadOptions, Policy};
 use crate::plugin::{self, Plugin};
 use crate::policy::{self, Subject};
 use crate::refusal::{Refusal, Result};
-use ottava_hal::Driver;
+use ottava_hal::{DeviceInfo, Driver};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -117,7 +118,8 @@ fn attempt(
     check_new(&plugin, loaded)?;
     let driver = AbiDriver::new(plugin.clone());
     let devices = driver.devices();
-    devices.map_err(|e| Refusal::load(format!("the driver's devices cannot be listed: {e}")))?;
+    let devices = devices.map_err(|e| Refusal::load(format!("the driver's devices cannot be listed: {e}")))?;
+    check_kinds(&plugin.info.name, located, &devices);
     candidate.name = Some(plugin.info.name.clone());
     candidate.version = Some(plugin.info.version.clone());
     candidate.abi = Some(plugin.abi.clone());
@@ -139,6 +141,15 @@ fn check_variables(located: &Located, environment: &Environment) -> Result<()> {
             Err(Refusal::load(format!("its manifest asks for the environment variable {name}, which is not set")))
         }
         None => Ok(()),
+    }
+}
+
+/// A manifest without the kind of a device misleads whoever reads it, and nothing more: a warning.
+fn check_kinds(driver: &str, located: &Located, devices: &[DeviceInfo]) {
+    let named = |d: &&DeviceInfo| located.kinds.iter().any(|k| k.device_kind() == d.kind);
+    for d in devices.iter().filter(|d| !located.kinds.is_empty() && !named(d)) {
+        let (kinds, id, kind) = (&located.kinds, &d.id, d.kind);
+        once::warn(driver, &format!("the manifest of `{driver}` names the kinds {kinds:?}, device `{id}` is {kind:?}"));
     }
 }
 

@@ -4,7 +4,8 @@
 //! Nothing that looks like a driver is passed over in silence: a listed directory that is missing, a manifest that does not
 //! parse and a driver library without a manifest are all found, with the reason why they will not be loaded.
 
-use crate::manifest::Manifest;
+use crate::hash;
+use crate::manifest::{Kind, Manifest};
 use crate::note;
 use crate::options::{DRIVER_FILES, DRIVER_PATH, LibrarySpec, LoadOptions};
 use crate::policy;
@@ -57,6 +58,8 @@ pub(crate) struct Located {
     pub hashes: Vec<String>,
     /// Environment variables that must be set.
     pub env: Vec<String>,
+    /// Kinds of devices that the manifest names; empty if it names none.
+    pub kinds: Vec<Kind>,
     /// Options for the driver.
     pub options: Options,
 }
@@ -78,10 +81,14 @@ fn with_manifest(manifest: &Path, hash: Option<&String>, options: &Options) -> R
     let library = content.library_of(manifest)?;
     let hashes = hash.cloned().into_iter().chain(content.sha256).collect();
     let (manifest, options) = (Some(manifest.to_path_buf()), options.clone());
-    Ok(Located { library, manifest, hashes, env: content.env, options })
+    Ok(Located { library, manifest, hashes, env: content.env, kinds: content.kinds, options })
 }
 
 fn by_spec(spec: &LibrarySpec, source: Source) -> Found {
+    if let Some(hash) = spec.sha256.as_ref().filter(|h| !hash::is_hash(h)) {
+        let what = format!("the {source} has the sha256 \"{hash}\" for it, expected 64 hexadecimal digits");
+        return found(spec.path.clone(), source, Err(Refusal::policy(what)));
+    }
     let named = Manifest::is_named(&spec.path).then_some(&spec.path);
     let library = match spec.manifest.as_ref().or(named) {
         Some(manifest) => {
@@ -89,7 +96,8 @@ fn by_spec(spec: &LibrarySpec, source: Source) -> Found {
         }
         None => {
             let (library, hashes) = (spec.path.clone(), spec.sha256.iter().cloned().collect());
-            Ok(Located { library, manifest: None, hashes, env: Vec::new(), options: spec.options.clone() })
+            let (env, kinds, options) = (Vec::new(), Vec::new(), spec.options.clone());
+            Ok(Located { library, manifest: None, hashes, env, kinds, options })
         }
     };
     found(spec.path.clone(), source, library)

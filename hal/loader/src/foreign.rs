@@ -7,6 +7,10 @@ use ottava_abi::{Plain, Slice, Str};
 
 /// Longest text that is read.
 const MAX_TEXT: u64 = 64 * 1024;
+/// Longest name that is shown, in bytes.
+const MAX_NAME: usize = 64;
+/// End of a name that was cut.
+const CUT: &str = "...";
 
 fn bytes_of(text: Str) -> Result<Vec<u8>, String> {
     if text.len == 0 {
@@ -27,6 +31,23 @@ fn bytes_of(text: Str) -> Result<Vec<u8>, String> {
 /// A text, which must be UTF-8.
 pub(crate) fn text(text: Str) -> Result<String, String> {
     String::from_utf8(bytes_of(text)?).map_err(|_| "a text is not UTF-8".into())
+}
+
+/// A name as it is shown: control characters are escaped, and what is longer than [`MAX_NAME`] is cut.
+pub(crate) fn name(text: &str) -> String {
+    let plain = printable(text);
+    if plain.len() <= MAX_NAME {
+        return plain;
+    }
+    let room = MAX_NAME - CUT.len();
+    let end = (0..=room).rev().find(|&i| plain.is_char_boundary(i)).unwrap_or(0);
+    format!("{}{CUT}", &plain[..end])
+}
+
+/// A text with its control characters escaped: it cannot move the cursor of a terminal, nor break a line of a report.
+pub(crate) fn printable(text: &str) -> String {
+    let one = |c: char| if c.is_control() { c.escape_default().collect() } else { String::from(c) };
+    text.chars().map(one).collect()
 }
 
 /// A text for a log: whatever is wrong with it is replaced.
@@ -69,6 +90,15 @@ mod tests {
         let latin1 = Str { ptr: latin1.as_ptr(), len: 1 };
         assert!(text(latin1).is_err());
         assert_eq!(lossy(latin1), "\u{fffd}");
+    }
+
+    #[test]
+    fn names_are_short_and_printable() {
+        assert_eq!(name("größe npu-0"), "größe npu-0");
+        assert_eq!(name("a\u{1b}[2Jb\n"), "a\\u{1b}[2Jb\\n");
+        assert_eq!(name(&"x".repeat(64)), "x".repeat(64));
+        let long = name(&"ö".repeat(40));
+        assert!(long.len() <= 64 && long.starts_with("ööö") && long.ends_with("ö..."), "{long}");
     }
 
     #[test]

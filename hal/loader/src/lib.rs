@@ -11,7 +11,7 @@
 //! | `library`, `rust_door`, `lint` | `dlopen`, the two doors, checks of the tables |
 //! | `plugin`, `host_table`, `clock` | a loaded driver: what it gets from the host, when it is shut down |
 //! | `candidate` | all of this in the order of abi.md section 7 |
-//! | `foreign` | reading texts and arrays that a driver returns |
+//! | `foreign`, `once` | reading texts and arrays that a driver returns; warnings that are told once |
 //! | [`adapter`] | the tables as [`ottava_hal::Driver`], [`ottava_hal::Device`], ... |
 //!
 //! **Trust.** The policy decides which libraries may run in the process; one that runs can do anything. The checks here
@@ -34,6 +34,7 @@ mod library;
 mod lint;
 mod manifest;
 mod note;
+mod once;
 mod options;
 mod plugin;
 mod policy;

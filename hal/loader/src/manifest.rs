@@ -5,6 +5,7 @@
 
 use crate::refusal::{Refusal, Result};
 use ottava_abi::status;
+use ottava_hal::DeviceKind;
 use serde::Deserialize;
 use std::fs::File;
 use std::io::Read;
@@ -26,6 +27,19 @@ pub enum Kind {
     NPU,
     DSP,
     SIM,
+}
+
+impl Kind {
+    /// The kind in the driver contract.
+    pub fn device_kind(self) -> DeviceKind {
+        match self {
+            Self::CPU => DeviceKind::Cpu,
+            Self::GPU => DeviceKind::Gpu,
+            Self::NPU => DeviceKind::Npu,
+            Self::DSP => DeviceKind::Dsp,
+            Self::SIM => DeviceKind::Sim,
+        }
+    }
 }
 
 /// The contents of a manifest.

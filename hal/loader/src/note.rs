@@ -113,7 +113,8 @@ fn check(note: &AbiNote) -> Result<Note> {
     if note.doors & (door::C | door::RUST) == 0 {
         return Err(bad("names no door that this host knows"));
     }
-    let (name, version) = (text_of(&note.name), text_of(&note.version));
+    let shown = |text: &[u8]| crate::foreign::name(&text_of(text));
+    let (name, version) = (shown(&note.name), shown(&note.version));
     if name.is_empty() {
         return Err(bad("has no driver name"));
     }

@@ -152,7 +152,8 @@ fn start(path: &Path, file: (u64, u64), note: &Note, options: &Options) -> Resul
 
 fn identity(tables: &Tables) -> Result<ottava_hal::DriverInfo> {
     let text = |what: &str, text| {
-        crate::foreign::text(text).map_err(|e| Refusal::load(format!("the driver's {what} cannot be read: {e}")))
+        let text = crate::foreign::text(text).map(|t| crate::foreign::name(&t));
+        text.map_err(|e| Refusal::load(format!("the driver's {what} cannot be read: {e}")))
     };
     let t = &tables.driver;
     let (name, vendor) = (text("name", t.name)?, text("vendor", t.vendor)?);

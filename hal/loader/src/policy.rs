@@ -12,6 +12,8 @@ use std::path::{Path, PathBuf};
 
 /// Permission to write for everyone.
 const WORLD_WRITABLE: u32 = 0o002;
+/// Files in a folder belong to their owners, whoever may write to the folder.
+const STICKY: u32 = 0o1000;
 
 /// What is known of a library before it is read.
 pub(crate) struct Subject<'a> {
@@ -76,17 +78,48 @@ fn named(rules: &[Rule], hash: &LazyHash) -> Result<bool> {
     Ok(false)
 }
 
+/// Folders above a file. Whoever may write to one of them may put another folder in the place of the next one; the sticky
+/// bit forbids that to everyone but the owner.
+fn check_ancestors(path: &Path) -> Result<()> {
+    let cannot = |e| Refusal::load(format!("{}: {e}", path.display()));
+    let (named, real) = (std::path::absolute(path).map_err(cannot)?, path.canonicalize().map_err(cannot)?);
+    for folder in named.ancestors().chain(real.ancestors()).skip(1) {
+        let data = folder.metadata().map_err(|e| Refusal::load(format!("directory {}: {e}", folder.display())))?;
+        if data.mode() & (WORLD_WRITABLE | STICKY) == WORLD_WRITABLE {
+            let (mode, shown) = (data.mode() & 0o7777, folder.display());
+            let what = format!("directory {shown}, above {}, is writable for everyone (mode {mode:o})", path.display());
+            return Err(Refusal::policy(format!("{what}; run chmod o-w {shown}")));
+        }
+    }
+    Ok(())
+}
+
 fn check_writable(subject: &Subject, real: &Path) -> Result<()> {
     check_not_writable(real, "library")?;
     check_not_writable(folder_of(real), "directory")?;
     check_not_writable(folder_of(subject.library), "directory")?;
+    check_ancestors(subject.library)?;
     let Some(manifest) = subject.manifest else { return Ok(()) };
     check_not_writable(manifest, "manifest")?;
-    check_not_writable(folder_of(manifest), "directory")
+    check_not_writable(folder_of(manifest), "directory")?;
+    check_ancestors(manifest)
+}
+
+/// A hash that is none would never match, so a rule with it would be no rule.
+fn check_rules(policy: &Policy) -> Result<()> {
+    for (list, rules) in [("allow", &policy.allow), ("deny", &policy.deny)] {
+        let mut hashes = rules.iter().filter_map(|r| if let Rule::Sha256(hash) = r { Some(hash) } else { None });
+        if let Some(hash) = hashes.find(|h| !hash::is_hash(h)) {
+            let what = format!("the policy's `{list}` has the sha256 \"{hash}\", expected 64 hexadecimal digits");
+            return Err(Refusal::policy(what));
+        }
+    }
+    Ok(())
 }
 
 /// Applies the policy; the library's real path.
 pub(crate) fn check(policy: &Policy, subject: &Subject) -> Result<PathBuf> {
+    check_rules(policy)?;
     let cannot = |e| Refusal::load(format!("library {}: {e}", subject.library.display()));
     let real = subject.library.canonicalize().map_err(cannot)?;
     if !real.is_file() {
@@ -184,6 +217,37 @@ mod tests {
         set(&manifest, 0o602);
         let subject = Subject { library: &library, manifest: Some(&manifest), hashes: vec![] };
         assert!(check(&Policy::default(), &subject).unwrap_err().reason.contains("manifest"));
+    }
+
+    #[test]
+    fn folders_above_may_be_written_to_by_everyone_only_if_they_are_sticky() {
+        let dir = tempfile::tempdir().unwrap();
+        let set = |path: &Path, mode| std::fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+        let (outer, inner) = (dir.path().join("outer"), dir.path().join("outer/inner"));
+        std::fs::create_dir_all(&inner).unwrap();
+        let library = inner.join("libx.so");
+        std::fs::write(&library, "abc").unwrap();
+        set(&outer, 0o777);
+        let words = reason(&Policy::default(), &library, vec![]).unwrap();
+        assert!(words.contains("outer, above") && words.contains("mode 777"), "{words}");
+        // A link from elsewhere does not hide it.
+        let link = dir.path().join("liby.so");
+        std::os::unix::fs::symlink(&library, &link).unwrap();
+        assert!(reason(&Policy::default(), &link, vec![]).unwrap().contains("outer, above"));
+        set(&outer, 0o1777);
+        assert_eq!(reason(&Policy::default(), &library, vec![]), None);
+    }
+
+    #[test]
+    fn rules_with_broken_hashes_are_errors() {
+        let (_dir, library) = folder();
+        let rules = |hash: &str| vec![Rule::Sha256(hash.into())];
+        for policy in [
+            Policy { deny: rules(&ABC[1..]), ..Policy::default() },
+            Policy { allow: rules(&ABC.replace('b', "g")), ..Policy::default() },
+        ] {
+            assert!(reason(&policy, &library, vec![]).unwrap().contains("expected 64 hexadecimal digits"));
+        }
     }
 
     #[test]

@@ -5,6 +5,8 @@ mod common;
 use common::*;
 use ottava_hal::fault::{Fault, FaultKind};
 use ottava_hal::host::{HostFence, HostMemory};
+use ottava_hal::refmath::elementwise::qdq_add;
+use ottava_hal::refmath::quantize::{Affine, Target};
 use ottava_hal::{
     Binding, BlobKey, BufferDesc, Command, CompileOptions, DeviceKind, Error, Fence, Options, Reason, Status,
     Submission, Verdict,
@@ -16,8 +18,41 @@ fn all_s8() -> Vec<u8> {
     (0..=255).collect()
 }
 
-fn relu_bytes(x: &[u8]) -> Vec<u8> {
-    x.iter().map(|&x| relu(x as i8) as u8).collect()
+/// A tensor and itself backwards.
+fn both(x: Vec<u8>) -> [Vec<u8>; 2] {
+    let backwards = x.iter().rev().copied().collect();
+    [x, backwards]
+}
+
+/// The sum of [`both`].
+fn sums(x: &[u8]) -> Vec<u8> {
+    x.iter().zip(x.iter().rev()).map(|(a, b)| add(*a, *b)).collect()
+}
+
+#[test]
+fn the_template_adds_every_pair_as_the_reference_does() {
+    let Some(built) = template() else { return };
+    let device = open(&built.library);
+    let pairs: Vec<(u8, u8)> = (0..=255).flat_map(|a| (0..=255).map(move |b| (a, b))).collect();
+    let data = [pairs.iter().map(|p| p.0).collect(), pairs.iter().map(|p| p.1).collect()];
+    let affine = |scale, zp| Affine { scale, zp };
+    for (a, b, y) in [
+        (INPUT, INPUT, OUTPUT),
+        (affine(0.1, 0), affine(0.1, 0), affine(0.1, 0)),
+        (affine(0.037, -128), affine(0.0021, 127), affine(0.0193, 11)),
+        (affine(1.0 / 3.0, 5), affine(2.0 / 3.0, -7), affine(1.0 / 7.0, -128)),
+        (affine(1e-20, 1), affine(3e-20, 2), affine(7e-21, 3)),
+        (affine(3e37, 0), affine(3e37, 0), affine(1.0, 0)),
+    ] {
+        let (s, out) = submission(device.as_ref(), &quantized("Add", &[a, b], y, pairs.len()), &data).unwrap();
+        device.create_queue().unwrap().submit(&s).unwrap();
+        let to = Target { scale: y.scale, zp: y.zp, lo: -128, hi: 127 };
+        let sum = |p: &(u8, u8)| qdq_add((p.0 as i8).into(), a, (p.1 as i8).into(), b, to) as u8;
+        let expected: Vec<u8> = pairs.iter().map(sum).collect();
+        let found = bytes(out.as_ref());
+        let wrong = found.iter().zip(&expected).position(|(f, e)| f != e);
+        assert_eq!(wrong.map(|i| (pairs[i], found[i], expected[i])), None, "{a:?} + {b:?} -> {y:?}");
+    }
 }
 
 #[test]
@@ -28,16 +63,16 @@ fn the_template_computes_the_integers_of_the_contract() {
     assert_eq!((candidate.name.as_deref(), candidate.version.as_deref()), (Some("my-driver"), Some("0.1.0")));
     let device = open(&built.library);
     assert_eq!((device.info().kind, device.info().sync_only, device.info().alignment), (DeviceKind::Dsp, true, 1));
-    let program = program("Relu", 1, 256);
+    let program = program("Add", 2, 256);
     assert_eq!(device.assess(&program).unwrap(), [Verdict::Supported { exact: true }]);
     assert_eq!(device.capability().assess(&program), [Verdict::Supported { exact: true }]);
     assert_eq!(device.estimate(&program).unwrap().time_ns, 256);
-    let (mut s, out) = submission(device.as_ref(), &program, &[all_s8()]).unwrap();
+    let (mut s, out) = submission(device.as_ref(), &program, &both(all_s8())).unwrap();
     let fence = device.create_fence(0).unwrap();
     s.signals = vec![(fence.clone(), 1)];
     assert_eq!(device.create_queue().unwrap().submit(&s), Ok(1));
     assert_eq!(fence.query(), Ok(1));
-    assert_eq!(bytes(out.as_ref()), relu_bytes(&all_s8()));
+    assert_eq!(bytes(out.as_ref()), sums(&all_s8()));
 }
 
 #[test]
@@ -46,10 +81,10 @@ fn refusals_carry_the_driver_s_words() {
     let device = open(&built.library);
     let other = program("Sigmoid", 1, 4);
     let [Verdict::Rejected { reason, detail }] = &device.assess(&other).unwrap()[..] else { panic!("accepted") };
-    assert_eq!((*reason, detail.as_str()), (Reason::OpUnknown, "the only operator is Relu"));
+    assert_eq!((*reason, detail.as_str()), (Reason::OpUnknown, "the only operator is Add"));
     let e = device.compile(&other, &CompileOptions::default()).err().unwrap();
     assert_eq!(e.status(), Status::Unsupported);
-    assert!(e.to_string().contains("compile: the only operator is Relu"), "{e}");
+    assert!(e.to_string().contains("compile: the only operator is Add"), "{e}");
     for e in [
         device.inject(Fault { kind: FaultKind::Lost, after_calls: 0, seed: 0 }).unwrap_err(),
         device.reset().unwrap_err(),
@@ -73,8 +108,8 @@ fn options_and_devices_are_checked_by_name() {
 fn submissions_that_do_not_fit_never_reach_the_driver() {
     let Some(built) = template() else { return };
     let (device, other) = (open(&built.library), open(&built.library));
-    let program = program("Relu", 1, 64);
-    let (good, out) = submission(device.as_ref(), &program, &[vec![1; 64]]).unwrap();
+    let program = program("Add", 2, 64);
+    let (good, out) = submission(device.as_ref(), &program, &both(vec![1; 64])).unwrap();
     let queue = device.create_queue().unwrap();
     let refused = |change: &dyn Fn(&mut Vec<Binding>, &mut Vec<Binding>), words: &str| {
         let mut s = good.clone();
@@ -86,7 +121,7 @@ fn submissions_that_do_not_fit_never_reach_the_driver() {
     refused(&|i, _| i[0].len = 63, "input 0: 63 bytes are bound, 64 are needed");
     refused(&|i, _| i[0].offset = usize::MAX, "outside a buffer of 64");
     refused(&|i, _| i.clear(), "0 inputs and 1 outputs are bound");
-    refused(&|i, o| *o = i.clone(), "output 0 are bound twice");
+    refused(&|i, o| o[0] = i[0].clone(), "output 0 are bound twice");
     let foreign = other.alloc(&BufferDesc { bytes: 64, alignment: 64 }).unwrap();
     refused(&|i, _| i[0].buffer = foreign.clone(), "input 0 is no buffer of device `my-driver`");
     let copy =
@@ -137,12 +172,12 @@ fn copies_fills_and_lent_memory() {
 fn memory_that_cannot_be_imported_is_mapped() {
     let Some(built) = variant(&["VARIANT_MAPPED"]) else { return };
     let device = open(&built.library);
-    let (s, out) = submission(device.as_ref(), &program("Relu", 1, 256), &[all_s8()]).unwrap();
+    let (s, out) = submission(device.as_ref(), &program("Add", 2, 256), &both(all_s8())).unwrap();
     device.create_queue().unwrap().submit(&s).unwrap();
-    assert_eq!(bytes(out.as_ref()), relu_bytes(&all_s8()));
+    assert_eq!(bytes(out.as_ref()), sums(&all_s8()));
     let mut two = [0; 2];
     out.read(254, &mut two).unwrap();
-    assert_eq!(two, [relu(-2) as u8, relu(-1) as u8]);
+    assert_eq!(two, sums(&all_s8())[254..]);
     assert!(out.read(255, &mut two).is_err() && out.write(usize::MAX, &[1]).is_err());
 }
 
@@ -150,7 +185,7 @@ fn memory_that_cannot_be_imported_is_mapped() {
 fn timelines_are_emulated() {
     let Some(built) = template() else { return };
     let device = open(&built.library);
-    let (mut s, out) = submission(device.as_ref(), &program("Relu", 1, 256), &[all_s8()]).unwrap();
+    let (mut s, out) = submission(device.as_ref(), &program("Add", 2, 256), &both(all_s8())).unwrap();
     let before: Arc<dyn Fence> = Arc::new(HostFence::new(0));
     let after = device.create_fence(0).unwrap();
     (s.waits, s.signals) = (vec![(before.clone(), 3)], vec![(after.clone(), 1)]);
@@ -161,7 +196,7 @@ fn timelines_are_emulated() {
         before.signal(3).unwrap();
         after.wait(1, Duration::from_secs(60)).unwrap();
     });
-    assert_eq!(bytes(out.as_ref()), relu_bytes(&all_s8()));
+    assert_eq!(bytes(out.as_ref()), sums(&all_s8()));
     before.fail(Error::failed(Status::DeviceLost, "somewhere else"));
     let late = device.create_fence(0).unwrap();
     s.signals = vec![(late.clone(), 1)];
@@ -184,18 +219,18 @@ fn timelines_are_emulated() {
 fn queues_of_several_threads_do_not_disturb_each_other() {
     let Some(built) = template() else { return };
     let device = open(&built.library);
-    let program = program("Relu", 1, 256);
+    let program = program("Add", 2, 256);
     std::thread::scope(|scope| {
         for t in 0..4u8 {
             let (device, program) = (&device, &program);
             scope.spawn(move || {
                 let data: Vec<u8> = all_s8().iter().map(|x| x.wrapping_add(t * 50)).collect();
-                let (s, out) = submission(device.as_ref(), program, std::slice::from_ref(&data)).unwrap();
+                let (s, out) = submission(device.as_ref(), program, &both(data.clone())).unwrap();
                 let queue = device.create_queue().unwrap();
                 for _ in 0..200 {
                     out.write(0, &[0; 256]).unwrap();
                     queue.submit(&s).unwrap();
-                    assert_eq!(bytes(out.as_ref()), relu_bytes(&data));
+                    assert_eq!(bytes(out.as_ref()), sums(&data));
                 }
             });
         }
@@ -206,8 +241,8 @@ fn queues_of_several_threads_do_not_disturb_each_other() {
 fn failures_keep_their_words_and_travel_along_the_signals() {
     let Some(built) = variant(&["VARIANT_SUBMIT"]) else { return };
     let device = open(&built.library);
-    let program = program("Relu", 1, 8);
-    let (mut s, out) = submission(device.as_ref(), &program, &[vec![1; 8]]).unwrap();
+    let program = program("Add", 2, 8);
+    let (mut s, out) = submission(device.as_ref(), &program, &both(vec![1; 8])).unwrap();
     let queue = device.create_queue().unwrap();
     let fence = device.create_fence(0).unwrap();
     s.signals = vec![(fence.clone(), 1)];
@@ -228,35 +263,49 @@ fn failures_keep_their_words_and_travel_along_the_signals() {
     device.reset().unwrap();
     assert!(queue.submit(&s).unwrap_err().to_string().contains("made before the device was lost"));
     assert!(out.read(0, &mut [0]).unwrap_err().to_string().contains("made before"));
-    let (s, out) = submission(device.as_ref(), &program, &[vec![5; 8]]).unwrap();
+    let (s, out) = submission(device.as_ref(), &program, &both(vec![5; 8])).unwrap();
     device.create_queue().unwrap().submit(&s).unwrap();
-    assert_eq!(bytes(out.as_ref()), relu_bytes(&[5; 8]));
+    assert_eq!(bytes(out.as_ref()), sums(&[5; 8]));
 }
 
 #[test]
 fn silence_and_missing_results_are_errors_in_words() {
     let Some(built) = variant(&["VARIANT_SILENT"]) else { return };
-    let [Verdict::Rejected { reason, detail }] = &open(&built.library).assess(&program("Relu", 1, 8)).unwrap()[..]
+    let [Verdict::Rejected { reason, detail }] = &open(&built.library).assess(&program("Add", 2, 8)).unwrap()[..]
     else {
         panic!("accepted");
     };
     assert_eq!((*reason, detail.as_str()), (Reason::Other, "the driver gives no reason"));
     let Some(built) = variant(&["VARIANT_NULL_EXEC"]) else { return };
     let device = open(&built.library);
-    let e = device.compile(&program("Relu", 1, 8), &CompileOptions::default()).err().unwrap();
+    let e = device.compile(&program("Add", 2, 8), &CompileOptions::default()).err().unwrap();
     assert!(e.to_string().contains("OK without an executable"), "{e}");
 }
 
 #[test]
 fn whatever_a_driver_returns_is_checked() {
-    let program = program("Relu", 1, 8);
+    let program = program("Add", 2, 8);
     if let Some(built) = variant(&["VARIANT_ODD_IO"]) {
         let device = open(&built.library);
-        for words in ["1 requirements for 2", "requirement 1 is 9 bytes", "alignment 3", "must be BLOCKED"] {
+        for words in [
+            "1 requirements for 3",
+            "requirement 1 is 9 bytes",
+            "alignment 3",
+            "must be BLOCKED",
+            "requirement 0 speaks of value 7, value 0 is bound there",
+            "size and kind of requirement 1 are (4, 10)",
+        ] {
             let e = device.compile(&program, &CompileOptions::default()).err().unwrap();
             assert!(e.to_string().contains(words), "{e}");
         }
         assert!(device.compile(&program, &CompileOptions::default()).is_ok());
+    }
+    if let Some(built) = variant(&["VARIANT_ODD_INFO"]) {
+        let driver = load(&built.library).driver.unwrap();
+        for words in ["size and kind of device 0 are (4, 6)", "device 0 has 9 memory types, at most 8 fit"] {
+            let e = driver.devices().unwrap_err().to_string();
+            assert!(e.contains("`variant`, enumerate") && e.contains(words), "{e}");
+        }
     }
     if let Some(built) = variant(&["VARIANT_ODD_ROWS"]) {
         let driver = load(&built.library).driver.unwrap();

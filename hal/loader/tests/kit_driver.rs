@@ -45,38 +45,20 @@ fn devices_have_the_words_of_the_driver() {
     let Some(path) = kit_driver("devices_have_the_words_of_the_driver") else { return };
     let driver = load(&path).driver.unwrap();
     let ids: Vec<(String, bool)> = driver.devices().unwrap().into_iter().map(|d| (d.id, d.sync_only)).collect();
-    assert_eq!(ids, [("sync0".to_owned(), true), ("async0".to_owned(), false)]);
+    assert_eq!(ids, [("sync0".to_owned(), true), ("async0".to_owned(), false), ("jump0".to_owned(), false)]);
     assert_eq!(driver.option_schema()[0].key, "greeting");
     let device = driver.open("sync0", &Options::new()).unwrap();
     let exe = device.compile(&identity("n"), &CompileOptions::default()).unwrap();
     assert_eq!(exe.kernels(), [("n".to_owned(), "add_one".to_owned())]);
 }
 
-/// A log in memory.
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
-
-impl std::io::Write for Log {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().unwrap().write(bytes)
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
-
 #[test]
 fn a_driver_s_log_reaches_the_host_with_level_and_target() {
     let Some(path) = kit_driver("a_driver_s_log_reaches_the_host_with_level_and_target") else { return };
-    let log = Log::default();
-    let writer = log.clone();
-    let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.clone()).finish();
-    tracing::subscriber::with_default(subscriber, || {
+    let text = logged(|| {
         let options = Options::from([("greeting".to_owned(), "good morning".to_owned())]);
         drop(load(&path).driver.unwrap().open("sync0", &options).unwrap());
     });
-    let text = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
     let line = text.lines().find(|l| l.contains("opening sync0: good morning")).unwrap_or_else(|| panic!("{text}"));
     for part in ["INFO", "ottava::driver", "driver=\"kit-driver\"", "module=\"kit_driver\""] {
         assert!(line.contains(part), "{part}: {line}");
@@ -127,6 +109,42 @@ fn timelines_of_the_device_carry_values_and_failures() {
     after.fail(Error::failed(Status::Cancelled, "the user left"));
     assert_eq!(next.wait(1, MINUTE).unwrap_err().status(), Status::Cancelled);
     assert!(after.query().unwrap_err().to_string().contains("the user left"));
+}
+
+/// The device is lost after a timeline has said what nobody asked for.
+fn assert_lost(device: &dyn Device, first: &Error) {
+    assert_eq!(first.status(), Status::Internal);
+    let words = "a timeline stands at 18446744073709551615, 1 is the largest value that was asked for";
+    assert!(first.to_string().contains(words), "{first}");
+    let e = device.alloc(&BufferDesc { bytes: 1, alignment: 1 }).err().unwrap();
+    assert!(e.status() == Status::DeviceLost && e.to_string().contains(words), "{e}");
+}
+
+#[test]
+fn a_timeline_that_jumps_loses_the_device() {
+    let test = "a_timeline_that_jumps_loses_the_device";
+    let Some(device) = device(test, "jump0") else { return };
+    let done = device.create_fence(0).unwrap();
+    let (mut s, _) = work(device.as_ref());
+    s.signals = vec![(done.clone(), 1)];
+    let queue = device.create_queue().unwrap();
+    queue.submit(&s).unwrap();
+    assert_lost(device.as_ref(), &done.wait(1, MINUTE).unwrap_err());
+}
+
+#[test]
+fn a_callback_of_a_timeline_that_jumped_is_not_believed() {
+    let test = "a_callback_of_a_timeline_that_jumped_is_not_believed";
+    let Some(device) = device(test, "jump0") else { return };
+    let (before, done, (ear, heard)) = (device.create_fence(0).unwrap(), device.create_fence(0).unwrap(), ear());
+    let (mut s, out) = work(device.as_ref());
+    (s.waits, s.signals) = (vec![(before.clone(), 7)], vec![(done.clone(), 1)]);
+    let queue = device.create_queue().unwrap();
+    queue.submit(&s).unwrap();
+    done.notify(1, ear, 5);
+    before.signal(7).unwrap();
+    assert_eq!(heard.recv_timeout(MINUTE), Ok((5, Ok(()))));
+    assert_lost(device.as_ref(), &out.read(0, &mut [0; 4]).unwrap_err());
 }
 
 #[test]
@@ -228,6 +246,18 @@ fn profiles_name_nodes_and_kernels() {
     assert!(profile.end >= profile.begin);
     assert!(profile.nodes.iter().all(|n| n.node == "n" && n.kernel == "add_one"), "{profile:?}");
     assert!(queue.take_profile(id).is_none());
+}
+
+#[test]
+fn long_names_come_back_whole() {
+    let Some(device) = device("long_names_come_back_whole", "sync0") else { return };
+    let name = "block/".repeat(40) + "add";
+    let (mut s, _) = submission(device.as_ref(), &identity(&name), &[vec![1, 2, 3, 255]]).unwrap();
+    s.profile = true;
+    let queue = device.create_queue().unwrap();
+    let id = queue.submit(&s).unwrap();
+    let profile = queue.take_profile(id).expect("a profile");
+    assert_eq!(profile.nodes.iter().map(|n| n.node.as_str()).collect::<Vec<_>>(), [name]);
 }
 
 #[test]

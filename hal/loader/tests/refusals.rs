@@ -83,6 +83,13 @@ fn policy_is_asked_before_the_library_is_read() {
     assert_eq!(under(elsewhere, spec()).code, status::POLICY_REFUSED);
     let wrong = LibrarySpec { sha256: Some("0".repeat(64)), ..spec() };
     assert!(under(Policy::default(), wrong).reason.unwrap().contains("SHA-256"));
+    for broken in ["0".repeat(63), "0x".to_owned() + &"0".repeat(62)] {
+        let reason = under(Policy::default(), LibrarySpec { sha256: Some(broken), ..spec() }).reason.unwrap();
+        assert!(
+            reason.contains("configuration has the sha256") && reason.contains("expected 64 hexadecimal"),
+            "{reason}"
+        );
+    }
     let strict = under(Policy { require_hash: true, ..Policy::default() }, spec());
     assert!(strict.reason.unwrap().contains("requires a hash"));
     std::fs::set_permissions(&built.library, std::fs::Permissions::from_mode(0o777)).unwrap();
@@ -109,6 +116,14 @@ fn manifests_carry_conditions_and_errors() {
     assert_eq!(hash.code, status::POLICY_REFUSED);
     let good = with(r#"(abi: "1", library: "libdriver.so", vendor: "me", kinds: [DSP])"#);
     assert_eq!((good.status, good.path), (State::Loaded, built.library.clone()));
+    // A manifest that names other kinds is loaded; the warning comes once.
+    let log = logged(|| {
+        for _ in 0..2 {
+            let other = with(r#"(abi: "1", library: "libdriver.so", kinds: [NPU, GPU])"#);
+            assert_eq!(other.status, State::Loaded);
+        }
+    });
+    assert_eq!(log.matches("names the kinds [NPU, GPU], device `my-driver` is Dsp").count(), 1, "{}", log);
 }
 
 #[cfg(target_arch = "x86_64")]

@@ -20,7 +20,8 @@ ottava_plugin::export_driver!("my-driver", driver);
 fn driver() -> KernelDriver {
     let info =
         DriverInfo { name: "my-driver".into(), vendor: "My Company".into(), version: env!("CARGO_PKG_VERSION").into() };
-    let device = DeviceInfo { name: "My device".into(), ..DeviceInfo::new("my-driver", "my0", DeviceKind::Dsp) };
+    // The device's id is what `--device` takes; a driver with one device can give it its own name.
+    let device = DeviceInfo { name: "My device".into(), ..DeviceInfo::new("my-driver", "my-driver", DeviceKind::Dsp) };
     KernelDriver::new(info, device, vec![Kernel { row: add_s8_row(), name: "add_s8", run: add_s8 }])
 }
 

@@ -195,3 +195,21 @@ fn layers_beyond_all_sums_are_named() {
     let error = simulate(&parse(text, "l.csv").unwrap(), &NpuConfig::default(), None).unwrap_err().to_string();
     assert!(error.starts_with("layer `huge` (line 2): "), "{error}");
 }
+
+/// Layers of one shape are computed once and reported each under its name and count.
+#[test]
+fn layers_of_one_shape_keep_their_names_and_counts() {
+    let text = "network,layer,kind,M,N,K,channels,count\nx,a,gemm,50,60,70,1,1\ny,b,gemm,50,60,70,1,3\n\
+                x,c,conv,50,60,70,1,1\nx,d,gemm,50,60,70,2,1\n";
+    let layers = parse(text, "l.csv").unwrap();
+    let report = simulate(&layers, &NpuConfig::default(), None).unwrap();
+    for (layer, together) in layers.iter().zip(&report.layers) {
+        let alone = simulate(std::slice::from_ref(layer), &NpuConfig::default(), None).unwrap();
+        assert_eq!(&alone.layers[0], together);
+        assert_eq!((&together.name, together.count), (&layer.name, layer.count));
+    }
+    let names: Vec<&str> = report.networks.iter().map(|n| n.name.as_str()).collect();
+    assert_eq!(names, ["x", "y"]);
+    assert_eq!(report.networks[1].totals.macs, 3 * 50 * 60 * 70);
+    assert_eq!(report.networks[0].totals.macs, 4 * 50 * 60 * 70);
+}

@@ -1,5 +1,6 @@
 //! Sums, differences and products of two values.
 
+use super::walk::Stream;
 use super::{At, Chip, Loc, Params, Tiles, fits_u32, no_memory};
 use crate::emit::{Group, Op, Pipeline, Rows};
 use ottava_hal::Result;
@@ -42,7 +43,8 @@ impl Binary {
         }
         fits_u32(&[self.batch, self.rows, self.columns])?;
         let slots = if self.second == Second::Same { 6 } else { 4 };
-        let most = (chip.a / slots).min((self.rows * self.columns).div_ceil(4).max(4096));
+        // A second operand that is loaded too gives the bus half as much again to do, which changes the choice little.
+        let most = (chip.a / slots).min(Stream::MAP.tile(chip, self.rows * self.columns, chip.a / slots));
         let columns = match self.second {
             Second::Row => self.columns.min(most).min(chip.w / 2),
             _ => self.columns.min(most),

@@ -74,6 +74,11 @@ impl Chip {
         }
     }
 
+    /// Elements that the vector unit works on at a time.
+    pub(crate) fn lanes(&self) -> u64 {
+        self.lanes
+    }
+
     /// The rounding modes of the requantizer.
     pub(crate) fn modes(&self) -> &[RequantMode] {
         &self.modes

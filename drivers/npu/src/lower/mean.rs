@@ -1,6 +1,7 @@
 //! Means over all pixels of an image: sums on the vector unit, requantized once per channel.
 
 use super::table::ENTRY;
+use super::walk::Stream;
 use super::{At, Chip, Epilogue, Loc, Params, Tiles, fits_u32, no_memory};
 use crate::emit::{Group, Op, Pipeline, Rows};
 use ottava_hal::Result;
@@ -32,7 +33,10 @@ impl Mean {
         if channels == 0 {
             return Err(no_memory("accumulators", 8, chip.acc * 4));
         }
-        self.tile = ((chip.a / (2 * channels)).min(self.pixels), channels);
+        // Few pixels at a time, so that loads overlap with sums.
+        let pixels = (Stream::SUM.tile(chip, self.pixels * channels, chip.a / 2) / channels).max(1);
+        let tiles = self.pixels.div_ceil(pixels).max(1);
+        self.tile = (self.pixels.div_ceil(tiles).max(1), channels);
         Ok(self)
     }
 }

@@ -19,6 +19,7 @@ mod slices;
 mod softmax;
 mod table;
 mod transpose;
+mod walk;
 mod window;
 
 pub(crate) use binary::{Binary, Second};

@@ -1,5 +1,6 @@
 //! Bytes that move, on their way converted one by one or not: copies, concatenation, requantization, tables.
 
+use super::walk::Stream;
 use super::{At, Chip, Loc, Params, Tiles, fits_u32, no_memory};
 use crate::emit::{Group, Op, Pipeline, Rows};
 use ottava_hal::Result;
@@ -56,6 +57,8 @@ const TABLE: usize = 256;
 /// Pieces in order. Either all are converted or none is: the tokens of a step are of one kind.
 pub(crate) struct Pieces {
     pieces: Vec<Piece>,
+    /// Bytes of a tile of each piece, at most.
+    tiles: Vec<usize>,
     lut: Option<Loc>,
     /// Bytes of a slot; two for inputs and, if bytes are converted, two for outputs.
     slot: usize,
@@ -75,13 +78,12 @@ impl Pieces {
         for p in &pieces {
             fits_u32(&[p.rows, p.bytes, p.from_pitch, p.to_pitch])?;
         }
-        let pieces = pieces.into_iter().map(Piece::joined).filter(|p| p.rows * p.bytes > 0).collect();
-        Ok(Self { pieces, lut, slot })
+        let pieces: Vec<_> = pieces.into_iter().map(Piece::joined).filter(|p| p.rows * p.bytes > 0).collect();
+        let tiles = pieces.iter().map(|p| Stream::MAP.tile(chip, p.rows * p.bytes, slot)).collect();
+        Ok(Self { pieces, tiles, lut, slot })
     }
 
-    fn piece(&self, piece: &Piece, pipe: &mut Pipeline<'_>, at: At<'_>) -> Result<()> {
-        // About four tiles where a piece is large, so that loads and stores overlap.
-        let most = self.slot.min((piece.rows * piece.bytes).div_ceil(4).max(4096));
+    fn piece(&self, (piece, most): (&Piece, usize), pipe: &mut Pipeline<'_>, at: At<'_>) -> Result<()> {
         let bytes = piece.bytes.min(most);
         let rows = (most / bytes).min(piece.rows);
         for r in (0..piece.rows).step_by(rows) {
@@ -149,6 +151,7 @@ impl Tiles for Pieces {
     }
 
     fn emit(&self, pipe: &mut Pipeline<'_>, at: At<'_>) -> Result<()> {
-        self.pieces.iter().try_for_each(|piece| self.piece(piece, pipe, at))
+        let mut sized = self.pieces.iter().zip(self.tiles.iter().copied());
+        sized.try_for_each(|piece| self.piece(piece, pipe, at))
     }
 }

@@ -1,8 +1,13 @@
-//! The choice of a product's tiles: every size that fits is priced, the cheapest is taken.
+//! The choice of a product's tiles: sizes that fit are priced roughly, the cheapest of them are walked tile by tile, the
+//! fastest is taken.
+//!
+//! The sizes on offer do not depend on the memories: a larger memory offers all that a smaller one does, at the same
+//! price, so that its choice is as good (law S7).
 
 use super::Chip;
 use super::slices::{Slice, slices};
 use super::table::ENTRY;
+use super::walk::{Walk, even};
 use ottava_hal::{Error, Result};
 use ottava_npu::analytic::{Gemm, compute_cycles};
 
@@ -10,10 +15,10 @@ use ottava_npu::analytic::{Gemm, compute_cycles};
 pub(super) const TABLE_SLOTS: usize = 4;
 /// Slots of residuals, which VEC reads.
 pub(super) const RESIDUAL_SLOTS: usize = 4;
-/// Tiles are not made flatter than this where they need not be.
-const LEAST_HEIGHT: usize = 16;
 /// Sums are not cut into more slices than this where they need not be.
 const ENOUGH_SLICES: usize = 64;
+/// As many of the cheapest sizes are walked.
+const WALKS: usize = 12;
 
 /// The sizes of tiles.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -48,27 +53,37 @@ struct Size {
 }
 
 impl Extents {
-    /// The cheapest tiles; `None` if not even one element fits.
+    /// The fastest tiles; `None` if not even one element fits.
     pub(super) fn choose(&self, chip: &Chip) -> Result<Option<Plan>> {
         let [kh, kw, c] = self.sums;
-        let mut best: Option<(f64, Plan)> = None;
+        let (mut cuts, mut sizes) = (Vec::new(), Vec::new());
         for most in halves(kh * kw * c) {
             let slices = slices(kh, kw, c, most);
-            if best.is_some() && slices.len() > ENOUGH_SLICES {
+            if !sizes.is_empty() && slices.len() > ENOUGH_SLICES {
                 break;
             }
             for size in halves(self.n).flat_map(|nt| self.sizes(chip, nt, &slices)) {
-                let cost = self.cost(chip, size)?;
-                if best.as_ref().is_none_or(|(least, _)| cost < *least) {
-                    let Size { mt, nt, kt, keep_rows, .. } = size;
-                    best = Some((cost, Plan { mt, nt, kt, slices: slices.clone(), keep_rows }));
-                }
+                sizes.push((self.cost(chip, size)?, size, cuts.len()));
+            }
+            cuts.push(slices);
+        }
+        sizes.sort_by(|(a, ..), (b, ..)| a.total_cmp(b));
+        let mut best: Option<(f64, Size, usize)> = None;
+        for &(cost, size, cut) in sizes.iter().take(WALKS) {
+            let Size { mt, nt, keep_rows, .. } = size;
+            let slices: &[Slice] = &cuts[cut];
+            let time = Walk { chip, m: self.m, n: self.n, mt, nt, slices, keep_rows }.time()?.unwrap_or(cost);
+            if best.is_none_or(|(least, ..)| time < least) {
+                best = Some((time, size, cut));
             }
         }
-        Ok(best.map(|(_, plan)| plan))
+        Ok(best.map(|(_, Size { mt, nt, kt, keep_rows, .. }, cut)| {
+            let slices = cuts.swap_remove(cut);
+            Plan { mt, nt, kt, slices, keep_rows }
+        }))
     }
 
-    /// Tiles of a width and a cut of the sums, from the tallest that fits down; none if not even one row fits.
+    /// Tiles of a width and a cut of the sums that fit, from the tallest down; none if not even one row fits.
     fn sizes(&self, chip: &Chip, nt: usize, slices: &[Slice]) -> Vec<Size> {
         let kt = slices.iter().map(Slice::len).max().unwrap_or(1);
         let weights = 2 * kt * nt + TABLE_SLOTS * ENTRY * nt;
@@ -78,11 +93,8 @@ impl Extents {
             return Vec::new();
         }
         let n_slices = slices.len();
-        let heights = halves(most).filter(|&mt| mt == most || mt >= LEAST_HEIGHT);
-        // Tiles of equal height, as many as the height asks for.
-        let even = heights.map(|mt| self.m.div_ceil(self.m.div_ceil(mt)));
         let orders = |mt| [false, true].map(|keep| Size { mt, nt, kt, n_slices, keep_rows: keep && n_slices == 1 });
-        even.flat_map(orders).collect()
+        even(self.m).skip_while(|mt| *mt > most).flat_map(orders).collect()
     }
 
     /// Cycles that a size takes, roughly: groups follow one another as fast as the array, the bus, or the two slots

@@ -1,5 +1,6 @@
 //! Softmax of rows on the vector unit (numerics.md section 6, `softmax_lut`).
 
+use super::walk::Stream;
 use super::{At, Chip, Loc, Params, Tiles, fits_u32, no_memory};
 use crate::emit::{Group, Op, Pipeline, Rows};
 use ottava_hal::Result;
@@ -29,7 +30,10 @@ impl Softmax {
         (rows, len): (usize, usize),
     ) -> Result<Self> {
         fits_u32(&[rows, len])?;
-        let tile = (chip.a / 4 / len.max(1)).min(rows);
+        let most = (chip.a / 4 / len.max(1)).min(rows);
+        // Few rows at a time, so that loads and stores overlap with the work.
+        let tile =
+            most.min((Stream { passes: 3, stored: true }.tile(chip, rows * len, chip.a / 4) / len.max(1)).max(1));
         if tile == 0 {
             return Err(no_memory("the activations' scratchpad", 4 * len, chip.a));
         }

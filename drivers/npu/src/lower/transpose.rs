@@ -1,5 +1,6 @@
 //! Matrices of bytes, transposed on the vector unit: `[batch][m][n]` becomes `[batch][n][m]`.
 
+use super::walk::square_tile;
 use super::{At, Chip, Loc, Tiles, fits_u32};
 use crate::emit::{Group, Op, Pipeline, Rows};
 use ottava_hal::{DataType, Result};
@@ -7,9 +8,6 @@ use ottava_npu::isa::{Dtype, Local, Opcode, Reg};
 
 /// Two slots of one byte on either side.
 pub(crate) const LEAST_BYTES: usize = 4;
-
-/// A tile is not made smaller than this to get more of them.
-const OVERLAP_BYTES: usize = 2048;
 
 /// A batch of transpositions.
 pub(crate) struct Transpose {
@@ -28,18 +26,9 @@ impl Transpose {
     /// Chooses tiles: squares where neither side is short. A chip has [`LEAST_BYTES`] at least.
     pub(crate) fn new(chip: &Chip, from: Loc, to: Loc, (batch, m, n): (usize, usize, usize)) -> Result<Self> {
         fits_u32(&[batch, m, n, m * n])?;
-        // About four tiles where the matrix is large, so that loads, turns and stores overlap.
-        let bytes = (chip.a / LEAST_BYTES).min((m * n).div_ceil(4).max(OVERLAP_BYTES)).max(1);
-        let side = bytes.isqrt().max(1);
-        let (mt, nt) = if m <= side {
-            (m, (bytes / m.max(1)).min(n))
-        } else if n <= side {
-            ((bytes / n.max(1)).min(m), n)
-        } else {
-            (side, side)
-        };
+        let tile = square_tile(chip, (m, n), chip.a / LEAST_BYTES);
         let dtype = if chip.bytes().contains(&DataType::S8) { Dtype::S8 } else { Dtype::U8 };
-        Ok(Self { from, to, batch, m, n, dtype, tile: (mt, nt) })
+        Ok(Self { from, to, batch, m, n, dtype, tile })
     }
 }
 

@@ -1,6 +1,6 @@
 //! What a chip refuses follows from its description, with the reason.
 
-use crate::common::{Net, Rng, chip, compile, data, op, reference, run, try_chip};
+use crate::common::{Net, Rng, chip, compile, data, describe, npu, op, reference, run, try_chip};
 use ottava_driver_npu::NpuDriver;
 use ottava_hal::{
     Attr, CompileOptions, DataType, Driver, Options, Program, QuantParams, Reason, RequantMode, Shape, Tensor,
@@ -177,4 +177,56 @@ fn contradictory_programs_are_refused_and_never_panic() {
     for program in [kernel(base.clone()), extent(base.clone(), &[1, 4, 9, 9]), extent(base, &[1, 5, 4, 4])] {
         assert!(reason("Npu()", &program).is_some());
     }
+}
+
+/// A chip with more memory is not slower (law S7).
+#[test]
+fn more_memory_is_not_slower() {
+    let convs =
+        [(64, 64, 28, 3), (64, 256, 28, 1), (256, 64, 28, 1), (128, 128, 14, 3), (256, 256, 7, 3), (3, 32, 56, 3)];
+    for (c, n, size, kernel) in convs {
+        faster_with_memory(&square(c, n, size, kernel), 0);
+    }
+    for (name, dims) in
+        [("GlobalAveragePool", [1, 256, 14, 14]), ("Softmax", [1, 1, 64, 1000]), ("Relu", [1, 64, 28, 28])]
+    {
+        let mut net = Net::default();
+        let ty = TensorType::fixed(DataType::S8, &dims).quantized(QuantParams::per_tensor(0.02, 0));
+        let x = net.input(ty.clone());
+        let mut node = op(name);
+        node.requant = Some(RequantMode::Fp32Rne);
+        let y = net.node(node, &[x], &ty);
+        // The choice does not see the decoder, which takes up to 0.5 % of short steps.
+        faster_with_memory(&net.output(y), 5);
+    }
+}
+
+/// Cycles do not grow with the memories by more than so many thousandths.
+fn faster_with_memory(program: &Program, slack: u64) {
+    let mut least = u64::from(u32::MAX);
+    for kib in [16, 32, 64, 128, 256, 512, 1024] {
+        let ram = format!("a: (bytes: {0}), w: (bytes: {0}), acc: (bytes: {1})", kib << 10, kib << 8);
+        let nodes = npu(&format!("Npu(sram: ({ram}))")).cycles(program).unwrap();
+        let total: u64 = nodes.iter().map(|n| n.total).sum();
+        assert!(
+            total <= least + least * slack / 1000,
+            "{} with {kib} KiB: {total} cycles, {least} with less",
+            describe(program)
+        );
+        least = least.min(total);
+    }
+}
+
+/// A convolution with a square kernel that keeps the size of its image.
+fn square(c: usize, n: usize, size: usize, kernel: usize) -> Program {
+    let mut net = Net::default();
+    let ty = |dims: &[usize]| TensorType::fixed(DataType::S8, dims).quantized(QuantParams::per_tensor(0.02, 0));
+    let x = net.input(ty(&[1, c, size, size]));
+    let w = ty(&[n, c, kernel, kernel]);
+    let w = net.random(w, &mut Rng::new(1));
+    let mut node = op("Conv");
+    node.requant = Some(RequantMode::Fp32Rne);
+    node.attrs.set("pads", Attr::Ints(vec![kernel as i64 / 2; 4]));
+    let y = net.node(node, &[x, w], &ty(&[]));
+    net.output(y)
 }

@@ -1,9 +1,9 @@
 //! What the tests share: chips, random programs, and a comparison with the reference byte for byte.
 
-use ottava_driver_npu::NpuDriver;
+use ottava_driver_npu::{NpuDevice, NpuDriver};
 use ottava_hal::{
-    Binding, Buffer, BufferDesc, CompileOptions, DataType, Device, Driver, Executable, Node, Options, Program,
-    QuantParams, Queue, Result, Submission, Tensor, TensorType, Value, ValueId,
+    Binding, Buffer, BufferDesc, CompileOptions, DataType, Device, Executable, Node, Options, Program, QuantParams,
+    Queue, Result, Submission, Tensor, TensorType, Value, ValueId,
 };
 use ottava_ops::{InferCx, InferInput, infer};
 use ottava_reference::Interpreter;
@@ -27,15 +27,24 @@ pub fn chip(text: &str) -> Arc<dyn Device> {
     try_chip(text, &[]).unwrap_or_else(|e| panic!("{text}: {e}"))
 }
 
+/// As [`chip`], as the driver's own type.
+pub fn npu(text: &str) -> Arc<NpuDevice> {
+    try_npu(text, &[]).unwrap_or_else(|e| panic!("{text}: {e}"))
+}
+
 /// As [`chip`], with more options.
 pub fn try_chip(text: &str, more: &[(&str, &str)]) -> Result<Arc<dyn Device>> {
+    Ok(try_npu(text, more)?)
+}
+
+fn try_npu(text: &str, more: &[(&str, &str)]) -> Result<Arc<NpuDevice>> {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let name = format!("chip-{}-{}.ron", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
     let path = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     std::fs::write(&path, text).unwrap();
     let mut options = Options::from([("config".to_owned(), path.to_str().unwrap().to_owned())]);
     options.extend(more.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())));
-    let device = NpuDriver::new().open("npu", &options);
+    let device = NpuDriver::new().open_npu("npu", &options);
     std::fs::remove_file(&path).unwrap();
     device
 }

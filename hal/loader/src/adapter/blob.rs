@@ -32,7 +32,7 @@ pub(crate) fn key(key: &BlobKey) -> BlobKeyV1 {
 pub(crate) fn verdict(driver: &str, answer: u32, err: &ErrorV1) -> Result<BlobVerdict> {
     let words = || {
         Some(err.text()).filter(|t| !t.trim().is_empty()).unwrap_or_else(|| {
-            tracing::warn!("`{driver}` refuses a blob without words, which a driver must not");
+            crate::once::warn(driver, &format!("`{driver}` refuses a blob without words, which a driver must not"));
             "the driver gives no reason".to_owned()
         })
     };

@@ -224,6 +224,7 @@ impl Buffer for AbiBuffer {
     }
 
     fn read(&self, offset: usize, to: &mut [u8]) -> Result<()> {
+        self.shared.timelines.check()?;
         // Ranges of a mapped buffer are mapped one at a time.
         let (_shared, _alone) = match self.access {
             Access::Host { .. } => (Some(self.lock.read()), None),

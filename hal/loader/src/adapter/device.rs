@@ -9,6 +9,7 @@ use super::health::Health;
 use super::info::{Described, MemoryChoice};
 use super::profile::ClockReading;
 use super::queue::AbiQueue;
+use super::timeline::Timelines;
 use super::view::View;
 use super::{capability, envelope, error, extension, info, verdict};
 use crate::plugin::{Inside, Plugin};
@@ -47,6 +48,8 @@ pub(crate) struct Shared {
     pub memory: MemoryChoice,
     /// Whether it is lost or poisoned.
     pub health: Health,
+    /// Its timelines, if it runs on its own.
+    pub timelines: Timelines,
     /// Words about executables.
     pub describe: Option<DescribeV1>,
     /// Times of nodes.
@@ -92,9 +95,21 @@ impl Shared {
         let hooks = extension::query(id, TEST_HOOKS_NAME, TEST_HOOKS_HASH, ask);
         let opened_at = profile.as_ref().and_then(|p| ClockReading::now(p, raw));
         let (info, memory, health) = (d.info, d.memory, Health::default());
-        let exclusive = RwLock::default();
-        let mut shared =
-            Self { raw, info, memory, health, describe, profile, opened_at, hooks, exclusive, plugin, _inside: inside };
+        let (exclusive, timelines) = (RwLock::default(), Timelines::default());
+        let mut shared = Self {
+            raw,
+            info,
+            memory,
+            health,
+            timelines,
+            describe,
+            profile,
+            opened_at,
+            hooks,
+            exclusive,
+            plugin,
+            _inside: inside,
+        };
         let words = shared.describe.map(|describe| {
             shared.words("open_text", |device, buf, cap, len, err| {
                 // SAFETY: the handle is open, `buf` holds `cap` bytes.
@@ -185,11 +200,17 @@ impl AbiDevice {
         Ok(Self { shared, capability })
     }
 
-    fn executable(&self, function: &str, raw: *mut RawExec, head: envelope::Head) -> Result<Arc<dyn Executable>> {
+    fn executable(
+        &self,
+        function: &str,
+        raw: *mut RawExec,
+        head: envelope::Head,
+        program: Option<&Program>,
+    ) -> Result<Arc<dyn Executable>> {
         if raw.is_null() {
             return Err(self.shared.broken(function, "OK without an executable"));
         }
-        Ok(Arc::new(AbiExecutable::new(self.shared.clone(), raw, head)?))
+        Ok(Arc::new(AbiExecutable::new(self.shared.clone(), raw, head, program)?))
     }
 
     fn own<'a>(&self, executable: &'a dyn Executable) -> Result<&'a AbiExecutable> {
@@ -273,7 +294,7 @@ impl Device for AbiDevice {
             // SAFETY: view and options are valid during the call; the result is checked before it is used.
             unsafe { (self.shared.table().compile)(device, &abi, &options, &mut raw, err) }
         })?;
-        self.executable("compile", raw, head_of(program))
+        self.executable("compile", raw, head_of(program), Some(program))
     }
 
     fn serialize(&self, executable: &dyn Executable) -> Result<Vec<u8>> {
@@ -296,7 +317,7 @@ impl Device for AbiDevice {
             // SAFETY: key and bytes are valid during the call; the result is checked before it is used.
             unsafe { (self.shared.table().deserialize)(device, &key, bytes, len, &mut raw, err) }
         })?;
-        self.executable("deserialize", raw, head)
+        self.executable("deserialize", raw, head, None)
     }
 
     fn alloc(&self, desc: &BufferDesc) -> Result<Arc<dyn Buffer>> {

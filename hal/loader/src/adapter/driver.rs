@@ -6,6 +6,7 @@ use super::error::{broken, of_call};
 use super::info::{Described, describe};
 use super::options::{TypedOption, check, pairs, read, slice};
 use super::{blob, error, extension};
+use crate::once;
 use crate::plugin::Plugin;
 use ottava_abi::{DESCRIBE_HASH, DESCRIBE_NAME, DescribeV1, DeviceInfoV1, ErrorV1, OptionV1, status};
 use ottava_hal::device::OptionSpec;
@@ -75,7 +76,7 @@ impl AbiDriver {
         match bytes {
             Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
             Err(e) => {
-                tracing::warn!("{e}");
+                once::warn(self.name(), &e.to_string());
                 String::new()
             }
         }
@@ -106,7 +107,7 @@ impl Driver for AbiDriver {
     }
 
     fn option_schema(&self) -> Vec<OptionSpec> {
-        let schema = self.schema().inspect_err(|e| tracing::warn!("{e}"));
+        let schema = self.schema().inspect_err(|e| once::warn(self.name(), &e.to_string()));
         schema.unwrap_or_default().into_iter().map(|o| o.spec).collect()
     }
 

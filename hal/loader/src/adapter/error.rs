@@ -54,7 +54,8 @@ pub(crate) fn of_call(code: i32, err: &ErrorV1, who: &str, function: &str, progr
     let text = err.text();
     let name = status::name(code).unwrap_or("unknown status");
     let message = if text.trim().is_empty() {
-        tracing::warn!("`{who}` returns {name} ({code}) from `{function}` without a message, which it must not");
+        let text = format!("`{who}` returns {name} ({code}) from `{function}` without a message, which it must not");
+        crate::once::warn(who, &text);
         format!("{name}, and the driver says nothing about it")
     } else {
         text

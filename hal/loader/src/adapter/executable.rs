@@ -6,8 +6,8 @@ use super::envelope::Head;
 use super::info::pairs;
 use crate::foreign;
 use ottava_abi::types::Exec as RawExec;
-use ottava_abi::{ExecKernelV1, IoReqV1, io_direction, layout};
-use ottava_hal::{Error, Executable, Layout, Reason, Result, TensorType};
+use ottava_abi::{ExecKernelV1, IoReqV1, index, io_direction, kind, layout};
+use ottava_hal::{Error, Executable, Layout, Program, Reason, Result, TensorType};
 use std::any::Any;
 use std::sync::Arc;
 
@@ -55,8 +55,8 @@ impl Drop for Handle {
 }
 
 impl AbiExecutable {
-    /// Takes over a handle and reads what it asks of its bindings.
-    pub fn new(shared: Arc<Shared>, raw: *mut RawExec, head: Head) -> Result<Self> {
+    /// Takes over a handle and reads what it asks of its bindings. A saved executable does not know its program.
+    pub fn new(shared: Arc<Shared>, raw: *mut RawExec, head: Head, program: Option<&Program>) -> Result<Self> {
         let generation = shared.health.generation();
         let handle = Handle { shared, raw, generation };
         let types = || head.inputs.iter().chain(&head.outputs);
@@ -65,6 +65,7 @@ impl AbiExecutable {
             let what = format!("{} requirements for {} inputs and outputs", io.len(), types().count());
             return Err(handle.shared.broken("exec_io", what));
         }
+        handle.check_values(&io, program)?;
         let n_inputs = head.inputs.len();
         let rule = |(i, (ty, req)): (usize, (&TensorType, &IoReqV1))| handle.rule(i, i < n_inputs, ty, req);
         let rules = types().zip(&io).enumerate().map(rule).collect::<Result<_>>()?;
@@ -105,6 +106,28 @@ impl Handle {
             *count = u64::from(n);
             result
         })
+    }
+
+    /// Each requirement is one, and speaks of the value that is bound there. Without the program the driver may know no
+    /// values.
+    fn check_values(&self, io: &[IoReqV1], program: Option<&Program>) -> Result<()> {
+        let prefix = (size_of::<IoReqV1>() as u32, kind::IO_REQ);
+        if let Some((i, req)) = io.iter().enumerate().find(|(_, r)| (r.size, r.kind) != prefix) {
+            let found = (req.size, req.kind);
+            let what = format!("size and kind of requirement {i} are {found:?}, expected {prefix:?}");
+            return Err(self.shared.broken("exec_io", what));
+        }
+        let Some(program) = program else { return Ok(()) };
+        let values = program.inputs.iter().chain(&program.outputs);
+        match io.iter().zip(values).enumerate().find(|(_, (req, value))| req.value as usize != value.0) {
+            None => Ok(()),
+            Some((i, (req, value))) => {
+                let found =
+                    if req.value == index::NONE { "no value".to_owned() } else { format!("value {}", req.value) };
+                let what = format!("requirement {i} speaks of {found}, value {} is bound there", value.0);
+                Err(self.shared.broken("exec_io", what))
+            }
+        }
     }
 
     /// Compares one requirement with what the adapter can provide.
@@ -150,7 +173,7 @@ impl Handle {
             result
         });
         let raw = raw.inspect_err(|e| tracing::debug!("{e}")).unwrap_or_default();
-        raw.iter().map(|k| (foreign::lossy(k.node), foreign::lossy(k.kernel))).collect()
+        raw.iter().map(|k| (foreign::lossy(k.node), foreign::printable(&foreign::lossy(k.kernel)))).collect()
     }
 
     fn arena_bytes(&self) -> usize {

@@ -2,7 +2,10 @@
 
 use super::error::broken;
 use crate::plugin::Plugin;
-use ottava_abi::{DeviceInfoV1, MemoryTypeV1, device_flag, device_kind, handle_type, link_mode, memory_flag, text_of};
+use crate::{foreign, once};
+use ottava_abi::{
+    DeviceInfoV1, MemoryTypeV1, device_flag, device_kind, handle_type, kind, link_mode, memory_flag, text_of,
+};
 use ottava_hal::device::{Link, LinkMode, Peak};
 use ottava_hal::{DeviceInfo, DeviceKind, Result};
 use std::collections::BTreeMap;
@@ -40,7 +43,8 @@ fn kind_of(who: &str, number: u32) -> DeviceKind {
         device_kind::DSP => DeviceKind::Dsp,
         device_kind::SIM => DeviceKind::Sim,
         other => {
-            tracing::warn!("`{who}` has a device of the unknown kind {other}; it is treated as an accelerator");
+            let text = format!("`{who}` has a device of the unknown kind {other}; it is treated as an accelerator");
+            once::warn(who, &text);
             DeviceKind::Npu
         }
     }
@@ -68,10 +72,29 @@ fn alignment_of(who: &str, value: u64) -> Result<usize> {
     }
 }
 
+/// The memory types that are there; [`check`] has seen their number.
+fn memory_types(raw: &DeviceInfoV1) -> &[MemoryTypeV1] {
+    raw.memory_types.get(..raw.n_memory_types as usize).unwrap_or(&raw.memory_types)
+}
+
+/// Refuses an element that is no device information of this version.
+fn check(driver: &str, raw: &DeviceInfoV1, i: usize) -> Result<()> {
+    let (found, expected) = ((raw.size, raw.kind), (size_of::<DeviceInfoV1>() as u32, kind::DEVICE_INFO));
+    if found != expected {
+        let what = format!("size and kind of device {i} are {found:?}, expected {expected:?}");
+        return Err(broken(driver, "enumerate", what));
+    }
+    let most = raw.memory_types.len();
+    if raw.n_memory_types as usize > most {
+        let what = format!("device {i} has {} memory types, at most {most} fit", raw.n_memory_types);
+        return Err(broken(driver, "enumerate", what));
+    }
+    Ok(())
+}
+
 /// Memory that can be imported is preferred, then memory that can be mapped, then whatever there is.
 fn choose_memory(who: &str, raw: &DeviceInfoV1) -> Result<MemoryChoice> {
-    let n = (raw.n_memory_types as usize).min(raw.memory_types.len());
-    let types = &raw.memory_types[..n];
+    let types = memory_types(raw);
     let find = |f: &dyn Fn(&MemoryTypeV1) -> bool| types.iter().position(f);
     let import = find(&|t| t.import_mask & handle_type::HOST_POINTER != 0);
     let index = import.or_else(|| find(&|t| t.flags & memory_flag::HOST_VISIBLE != 0)).unwrap_or(0);
@@ -89,6 +112,7 @@ pub(crate) fn describe(
     let driver = &plugin.info.name;
     let mut all: Vec<Described> = Vec::with_capacity(devices.len());
     for (i, raw) in devices.iter().enumerate() {
+        check(driver, raw, i)?;
         let default_id = if devices.len() == 1 { driver.clone() } else { format!("{driver}:{i}") };
         let one = describe_one(driver, raw, &words(&raw.uuid), default_id)?;
         let twin = all.iter().position(|d| d.info.uuid == one.info.uuid || d.info.id == one.info.id);
@@ -104,15 +128,14 @@ pub(crate) fn describe(
 fn describe_one(driver: &str, raw: &DeviceInfoV1, words: &str, default_id: String) -> Result<Described> {
     let words = pairs(words);
     let text = |key: &str| words.get(key).copied().filter(|v| !v.is_empty()).map(str::to_owned);
-    let id = text("id").unwrap_or(default_id);
-    let name = Some(text_of(&raw.name)).filter(|n| !n.is_empty()).unwrap_or_else(|| id.clone());
+    let id = foreign::name(&text("id").unwrap_or(default_id));
+    let name = Some(text_of(&raw.name)).filter(|n| !n.is_empty()).map_or_else(|| id.clone(), |n| foreign::name(&n));
     let flag = |bit| raw.flags & bit != 0;
-    let n = (raw.n_memory_types as usize).min(raw.memory_types.len());
     let memory = choose_memory(driver, raw)?;
     let info = DeviceInfo {
         kind: kind_of(driver, raw.device_kind),
-        isa: text("isa").unwrap_or_default(),
-        memory_bytes: raw.memory_types[..n].iter().map(|t| t.bytes).max().unwrap_or(0),
+        isa: foreign::name(&text("isa").unwrap_or_default()),
+        memory_bytes: memory_types(raw).iter().map(|t| t.bytes).max().unwrap_or(0),
         threads: text("threads").and_then(|t| t.parse().ok()).unwrap_or(1),
         uuid: raw.uuid,
         hw_rev: raw.hw_rev,
@@ -134,10 +157,10 @@ pub(crate) fn refine(info: &mut DeviceInfo, words: &str) {
     let words = pairs(words);
     let text = |key: &str| words.get(key).copied().filter(|v| !v.is_empty());
     if let Some(isa) = text("isa") {
-        info.isa = isa.to_owned();
+        info.isa = foreign::name(isa);
     }
     if let Some(name) = text("name") {
-        info.name = name.to_owned();
+        info.name = foreign::name(name);
     }
     info.threads = text("threads").and_then(|n| n.parse().ok()).unwrap_or(info.threads);
     info.hw_rev = text("hw_rev").and_then(|n| n.parse().ok()).unwrap_or(info.hw_rev);
@@ -187,10 +210,31 @@ mod tests {
         assert_eq!(choice(&mapped), MemoryChoice { index: 1, import: false, alignment: 64 });
         mapped.n_memory_types = 1;
         assert_eq!(choice(&mapped), MemoryChoice { index: 0, import: false, alignment: 256 });
-        mapped.n_memory_types = u32::MAX;
-        assert_eq!(choice(&mapped).index, 1);
         mapped.alignment = 3;
         assert!(choose_memory("acme", &mapped).unwrap_err().to_string().contains("alignment 3"));
+    }
+
+    #[test]
+    fn elements_of_another_form_are_refused() {
+        let refused = |change: &dyn Fn(&mut DeviceInfoV1), words: &str| {
+            let mut raw = raw();
+            change(&mut raw);
+            let e = check("acme", &raw, 2).unwrap_err().to_string();
+            assert!(e.contains("`acme`, enumerate") && e.contains(words), "{e}");
+        };
+        assert_eq!(check("acme", &raw(), 2), Ok(()));
+        refused(&|r| r.size = 8, "size and kind of device 2 are (8, 6)");
+        refused(&|r| r.kind = 7, "7), expected");
+        refused(&|r| r.n_memory_types = 9, "device 2 has 9 memory types, at most 8 fit");
+    }
+
+    #[test]
+    fn names_are_cleaned_where_they_enter() {
+        let mut raw = raw();
+        ottava_abi::copy_text(&mut raw.name, "red\u{1b}[31m");
+        let d = describe_one("acme", &raw, &format!("id={}\nisa=v\t2", "n".repeat(100)), "acme".into()).unwrap();
+        assert_eq!((d.info.name.as_str(), d.info.isa.as_str()), ("red\\u{1b}[31m", "v\\t2"));
+        assert_eq!(d.info.id, "n".repeat(61) + "...");
     }
 
     #[test]

@@ -7,10 +7,10 @@
 //! | `view` | a program as plain arrays |
 //! | `submission` | a submission as plain arrays, checked |
 //! | `retained` | keeps what a submission uses alive until it is done |
-//! | `notify` | callbacks of timelines |
+//! | `timeline`, `notify` | where timelines may stand; their callbacks |
 //! | `health` | lost and poisoned devices |
 //! | `call`, `error`, `extension` | calling: errors, two-call functions, extensions |
-//! | `profile` | times of nodes |
+//! | `profile`, `label` | times of nodes, and their names |
 //!
 //! **Lifetimes.** Every object holds the open device ([`device::Shared`]) and gives its handle back when it is dropped; the
 //! device is closed when the last object is gone, and the driver is not shut down before that. That is how "buffers may
@@ -32,12 +32,14 @@ mod extension;
 mod fence;
 mod health;
 mod info;
+mod label;
 mod notify;
 mod options;
 mod profile;
 mod queue;
 mod retained;
 mod submission;
+mod timeline;
 mod verdict;
 mod view;
 

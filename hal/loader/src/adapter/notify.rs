@@ -4,17 +4,21 @@
 //! back twice, too late or with nonsense hits a slot of another generation, and nothing happens. Slots are reused, so that
 //! a steady state allocates nothing.
 
+use crate::once;
 use ottava_abi::{NotifyFn, status};
 use ottava_hal::{Error, Notify, Result};
 use parking_lot::Mutex;
 use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Who is to be told.
 struct Waiting {
     to: Arc<dyn Notify>,
     token: u64,
+    /// Set before it is told.
+    called: Arc<AtomicBool>,
 }
 
 #[derive(Default)]
@@ -39,14 +43,14 @@ pub(crate) struct Ticket {
 
 impl Ticket {
     /// Notes who is to be told.
-    pub fn take(to: Arc<dyn Notify>, token: u64) -> Self {
+    pub fn take(to: Arc<dyn Notify>, token: u64, called: Arc<AtomicBool>) -> Self {
         let mut table = TABLE.lock();
         let index = table.free.pop().unwrap_or_else(|| {
             table.slots.push(Slot::default());
             table.slots.len() as u32 - 1
         });
         let slot = &mut table.slots[index as usize];
-        slot.waiting = Some(Waiting { to, token });
+        slot.waiting = Some(Waiting { to, token, called });
         Self { index, generation: slot.generation }
     }
 
@@ -69,6 +73,7 @@ impl Ticket {
             table.free.push(self.index);
             waiting
         };
+        waiting.called.store(true, Ordering::Release);
         waiting.to.notified(waiting.token, result);
         true
     }
@@ -85,7 +90,7 @@ unsafe extern "C" fn done(user: *mut c_void, code: i32) {
     }));
     match told {
         Ok(true) => {}
-        Ok(false) => tracing::warn!("a driver calls back a second time for one `fence_notify`, or for none"),
+        Ok(false) => once::warn("", "a driver calls back a second time for one `fence_notify`, or for none"),
         Err(_) => tracing::error!("whoever was notified of a fence panicked"),
     }
 }
@@ -111,6 +116,10 @@ mod tests {
         }
     }
 
+    fn take(to: Arc<Heard>, token: u64) -> Ticket {
+        Ticket::take(to, token, Arc::default())
+    }
+
     /// Calls back as a driver does.
     fn call_back(ticket: Ticket, code: i32) {
         // SAFETY: the function accepts every pointer.
@@ -120,11 +129,11 @@ mod tests {
     #[test]
     fn a_listener_hears_once_whatever_the_driver_does() {
         let heard = Arc::new(Heard::default());
-        let (a, b) = (Ticket::take(heard.clone(), 1), Ticket::take(heard.clone(), 2));
+        let (a, b) = (take(heard.clone(), 1), take(heard.clone(), 2));
         call_back(a, status::OK);
         call_back(a, status::OK);
         call_back(Ticket { index: u32::MAX, generation: 0 }, status::OK);
-        let c = Ticket::take(heard.clone(), 3);
+        let c = take(heard.clone(), 3);
         call_back(a, status::OK);
         call_back(b, status::DEVICE_LOST);
         call_back(c, 4711);
@@ -136,7 +145,7 @@ mod tests {
 
     #[test]
     fn a_panic_of_the_listener_stays_on_this_side() {
-        call_back(Ticket::take(Arc::new(Heard::default()), 99), status::OK);
+        call_back(take(Arc::new(Heard::default()), 99), status::OK);
     }
 
     #[test]

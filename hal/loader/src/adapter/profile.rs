@@ -6,7 +6,8 @@
 use super::call::two_call;
 use super::device::Shared;
 use super::error;
-use crate::clock;
+use super::label::node_names;
+use crate::{clock, foreign};
 use ottava_abi::types::{Device as RawDevice, Queue as RawQueue};
 use ottava_abi::{ProfileCounterV1, ProfileRecordV1, ProfileV1, record_kind, status, text_of};
 use ottava_hal::Result;
@@ -112,16 +113,25 @@ fn convert(records: &[ProfileRecordV1], counters: &[ProfileCounterV1], scale: Sc
     let spans = || whole.into_iter().chain(records.iter().filter(|_| whole.is_none()));
     let begin = spans().map(|r| scale.host_ns(r.start)).min()?;
     let end = spans().map(|r| scale.host_ns(r.end)).max()?;
-    let parts = records.iter().filter(|r| r.record_kind != record_kind::SUBMISSION);
-    let nodes = parts.map(|r| node_time(r, counters, scale, names, begin)).collect();
+    let parts: Vec<_> = records.iter().filter(|r| r.record_kind != record_kind::SUBMISSION).collect();
+    let labels = node_names(&parts, &names.nodes);
+    let times = parts.iter().zip(labels).map(|(r, node)| node_time(r, node, counters, scale, names, begin));
+    let nodes = times.collect();
     Some(Profile { begin: clock::moment_of(begin), end: clock::moment_of(end.max(begin)), nodes })
 }
 
-fn node_time(r: &ProfileRecordV1, counters: &[ProfileCounterV1], scale: Scale, names: &Names, begin: u64) -> NodeTime {
-    let said = |text: &[u8]| Some(text_of(text)).filter(|t| !t.is_empty());
-    let known = || names.nodes.get(r.node as usize).cloned();
-    let node = said(&r.label).or_else(known).unwrap_or_else(|| format!("node {}", r.node));
-    let kernel = said(&r.kernel).or_else(|| names.kernels.get(&node).cloned()).unwrap_or_default();
+fn node_time(
+    r: &ProfileRecordV1,
+    node: String,
+    counters: &[ProfileCounterV1],
+    scale: Scale,
+    names: &Names,
+    begin: u64,
+) -> NodeTime {
+    // What the record says may be the beginning of what is known, or nothing.
+    let said = text_of(&r.kernel);
+    let known = names.kernels.get(&node).filter(|k| k.starts_with(said.as_str()));
+    let kernel = known.cloned().unwrap_or_else(|| foreign::printable(&said));
     let ticks = r.end.saturating_sub(r.start);
     NodeTime {
         node,

@@ -155,7 +155,7 @@ impl AbiQueue {
         state.scratch.fences(&self.shared, s)?;
         let flight = state.retained.begin(&self.shared)?;
         let (fence, value) = flight.point();
-        state.scratch.signal(fence.handle(), value);
+        state.scratch.signal(fence, value);
         let submission = match self.call_submit(&state.scratch, s) {
             Ok(submission) => submission,
             Err(e) => {

@@ -8,7 +8,7 @@ use super::device::Shared;
 use super::executable::{AbiExecutable, IoRule};
 use super::fence::AbiFence;
 use crate::clock;
-use ottava_abi::types::{Buffer as RawBuffer, Fence as RawFence};
+use ottava_abi::types::Buffer as RawBuffer;
 use ottava_abi::{BindingV1, CommandV1, FencePointV1, Slice, SubmitV1, command, submit_flag};
 use ottava_hal::{Binding, Command, Error, Executable, Fence, Result, Submission};
 use std::fmt::{self, Display};
@@ -120,17 +120,20 @@ impl Scratch {
 
     /// Fills the arrays of timelines, which must be the device's own.
     pub fn fences(&mut self, shared: &Arc<Shared>, s: &Submission) -> Result<()> {
-        for (from, to) in [(&s.waits, &mut self.waits), (&s.signals, &mut self.signals)] {
-            for (fence, value) in from {
-                to.push(FencePointV1 { fence: own_fence(shared, fence.as_ref())?, value: *value });
-            }
+        for (fence, value) in &s.waits {
+            let fence = own_fence(shared, fence.as_ref())?.handle();
+            self.waits.push(FencePointV1 { fence, value: *value });
+        }
+        for (fence, value) in &s.signals {
+            self.signal(own_fence(shared, fence.as_ref())?, *value);
         }
         Ok(())
     }
 
     /// One more timeline to signal.
-    pub fn signal(&mut self, fence: *mut RawFence, value: u64) {
-        self.signals.push(FencePointV1 { fence, value });
+    pub fn signal(&mut self, fence: &AbiFence, value: u64) {
+        fence.promise(value);
+        self.signals.push(FencePointV1 { fence: fence.handle(), value });
     }
 
     /// The struct for the driver. It points into `self`.
@@ -160,11 +163,11 @@ impl Display for Place {
     }
 }
 
-fn own_fence(shared: &Arc<Shared>, fence: &dyn Fence) -> Result<*mut RawFence> {
+fn own_fence<'a>(shared: &Arc<Shared>, fence: &'a dyn Fence) -> Result<&'a AbiFence> {
     let own = fence.as_any().downcast_ref::<AbiFence>().filter(|f| f.is_of(shared));
     let help = "a fence of another device needs a proxy on this one";
     let foreign = || Error::invalid(format!("a timeline is not one of device `{}`; {help}", shared.info.id));
-    Ok(own.ok_or_else(foreign)?.handle())
+    own.ok_or_else(foreign)
 }
 
 fn copy(shared: &Arc<Shared>, from: &Binding, to: &Binding) -> Result<CommandV1> {

@@ -2,6 +2,7 @@
 //! names the driver and the adapter fills in what is missing.
 
 use super::error::{broken, reason_of};
+use crate::once;
 use ottava_abi::{VerdictV1, state, text_of, verdict_flag};
 use ottava_hal::{Program, Reason, Result, Verdict};
 
@@ -40,10 +41,9 @@ fn read_one(device: &str, program: &Program, i: usize, all: &[VerdictV1]) -> Ver
 fn rejection(device: &str, node: &str, v: &VerdictV1) -> Verdict {
     let (reason, mut detail) = (reason_of(v.reason), text_of(&v.detail));
     if reason.is_none() || detail.trim().is_empty() {
-        tracing::warn!(
-            "`{device}` rejects node `{node}` {}, which a driver must not",
-            if reason.is_none() { format!("with the unknown reason {}", v.reason) } else { "without words".into() }
-        );
+        let how =
+            if reason.is_none() { format!("with the unknown reason {}", v.reason) } else { "without words".into() };
+        once::warn(device, &format!("`{device}` rejects node `{node}` {how}, which a driver must not"));
     }
     if detail.trim().is_empty() {
         detail = match (reason, v.limit, v.actual) {

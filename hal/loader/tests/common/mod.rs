@@ -2,14 +2,21 @@
 #![allow(dead_code)] // Each test file uses a part.
 
 use ottava_hal::device::BufferDesc;
+use ottava_hal::refmath::quantize::Affine;
 use ottava_hal::{
     Binding, DataType, Device, Node, Program, QuantParams, RequantMode, Result, Submission, TensorType, Value, ValueId,
 };
 use ottava_loader::{Candidate, LibrarySpec, LoadOptions, Search, load_all};
+use std::cell::RefCell;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::Arc;
+use std::sync::{Arc, Once};
+
+/// Scale and zero point of the inputs of [`program`].
+pub const INPUT: Affine = Affine { scale: 0.5, zp: 3 };
+/// Scale and zero point of its output.
+pub const OUTPUT: Affine = Affine { scale: 0.25, zp: -5 };
 
 /// Root of the repository.
 pub fn repository() -> PathBuf {
@@ -24,6 +31,37 @@ pub fn skip(test: &str, reason: &str) {
         let file = std::fs::OpenOptions::new().create(true).append(true).open(log);
         file.and_then(|mut f| f.write_all(line.as_bytes())).expect("the skip log can be written");
     }
+}
+
+thread_local! {
+    static LOG: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Writes to the log of the thread.
+struct ThreadLog;
+
+impl Write for ThreadLog {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        LOG.with_borrow_mut(|log| log.extend_from_slice(bytes));
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// What this thread logs meanwhile. One subscriber serves all threads: a message that a thread without one meets first
+/// would be switched off for the others.
+pub fn logged(f: impl FnOnce()) -> String {
+    static START: Once = Once::new();
+    START.call_once(|| {
+        let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(|| ThreadLog).finish();
+        tracing::subscriber::set_global_default(subscriber).expect("the only subscriber");
+    });
+    LOG.take();
+    f();
+    String::from_utf8(LOG.take()).expect("a log is text")
 }
 
 /// A folder with a freshly compiled driver.
@@ -108,10 +146,16 @@ pub fn open(path: &Path) -> Arc<dyn Device> {
 
 /// A program of one node: `n_inputs` s8 tensors of `len` elements to one.
 pub fn program(op: &str, n_inputs: usize, len: usize) -> Program {
-    let ty = |scale, zp| TensorType::fixed(DataType::S8, &[1, len]).quantized(QuantParams::per_tensor(scale, zp));
+    quantized(op, &vec![INPUT; n_inputs], OUTPUT, len)
+}
+
+/// [`program`] with scales and zero points of its own.
+pub fn quantized(op: &str, inputs: &[Affine], output: Affine, len: usize) -> Program {
+    let ty = |a: Affine| TensorType::fixed(DataType::S8, &[1, len]).quantized(QuantParams::per_tensor(a.scale, a.zp));
     let value = |name: String, ty| Value { name, ty, constant: None };
-    let mut values: Vec<Value> = (0..n_inputs).map(|i| value(format!("x{i}"), ty(0.5, 3))).collect();
-    values.push(value("y".into(), ty(0.25, -5)));
+    let n_inputs = inputs.len();
+    let mut values: Vec<Value> = inputs.iter().enumerate().map(|(i, a)| value(format!("x{i}"), ty(*a))).collect();
+    values.push(value("y".into(), ty(output)));
     let mut node = Node::new("the node", op, 14);
     node.inputs = (0..n_inputs).map(|i| Some(ValueId(i))).collect();
     node.outputs = vec![ValueId(n_inputs)];
@@ -120,11 +164,11 @@ pub fn program(op: &str, n_inputs: usize, len: usize) -> Program {
     Program { name: "p".into(), values, nodes: vec![node], inputs, outputs: vec![ValueId(n_inputs)] }
 }
 
-/// What a Relu of [`program`] gives: the numeric contract, section 4, in plain arithmetic.
-pub fn relu(x: i8) -> i8 {
-    let real = f64::from(i32::from(x) - 3) * 0.5;
-    let q = (real / 0.25).round_ties_even() - 5.0;
-    q.clamp(-5.0, 127.0) as i8
+/// What an Add of [`program`] gives: the numeric contract, section 4, in plain arithmetic, which is exact for its scales.
+pub fn add(a: u8, b: u8) -> u8 {
+    let real = |x: u8| f64::from(i32::from(x as i8) - 3) * 0.5;
+    let q = ((real(a) + real(b)) / 0.25).round_ties_even() - 5.0;
+    q.clamp(-128.0, 127.0) as i8 as u8
 }
 
 /// A submission that runs a program on inputs; also the buffer of the output.

@@ -38,6 +38,7 @@ int unused_variant;
 static int32_t bad_submit(ottava_device* d, ottava_queue* q, const ottava_submit_v1* s, ottava_error_v1* err);
 static int32_t silent_assess(ottava_device* d, const ottava_program_v1* p, ottava_slice_mut out, ottava_error_v1* err);
 static int32_t odd_enumerate(void* ctx, uint32_t cap, ottava_device_info_v1* out, uint32_t* count, ottava_error_v1* err);
+static int32_t odd_info(void* ctx, uint32_t cap, ottava_device_info_v1* out, uint32_t* count, ottava_error_v1* err);
 static int32_t mapped_enumerate(void* ctx, uint32_t cap, ottava_device_info_v1* out, uint32_t* count, ottava_error_v1* err);
 static int32_t null_compile(ottava_device* d, const ottava_program_v1* p, const ottava_compile_opts_v1* o, ottava_exec** out,
                             ottava_error_v1* err);
@@ -78,6 +79,8 @@ ENTRY {
     vtbl.assess = silent_assess;
 #elif defined(VARIANT_DEVICES)
     driver.enumerate = odd_enumerate;
+#elif defined(VARIANT_ODD_INFO)
+    driver.enumerate = odd_info;
 #elif defined(VARIANT_MAPPED)
     driver.enumerate = mapped_enumerate;
 #elif defined(VARIANT_NULL_EXEC)
@@ -131,13 +134,23 @@ static int32_t mapped_enumerate(void* ctx, uint32_t cap, ottava_device_info_v1* 
     return code;
 }
 
+/* The first listing, when the driver is loaded, is right; then the prefix is wrong, then there are too many memories. */
+static int32_t odd_info(void* ctx, uint32_t cap, ottava_device_info_v1* out, uint32_t* count, ottava_error_v1* err) {
+    static int calls;
+    int32_t code = enumerate(ctx, cap, out, count, err);
+    if (cap) calls++;
+    if (cap && calls == 2) out->size = 4;
+    if (cap && calls == 3) out->n_memory_types = 9;
+    return code;
+}
+
 static int32_t null_compile(ottava_device* d, const ottava_program_v1* p, const ottava_compile_opts_v1* o,
                             ottava_exec** out, ottava_error_v1* err) {
     (void)d, (void)p, (void)o, (void)out, (void)err;
     return OTTAVA_OK;
 }
 
-/* The first call wants the wrong number of bindings, the second one the wrong size, the third one blocks of 3. */
+/* The first call wants the wrong number of bindings, the second one the wrong size, and so on. */
 static int32_t odd_io(ottava_device* d, ottava_exec* exec, uint32_t cap, ottava_io_req_v1* out, uint32_t* count,
                       ottava_error_v1* err) {
     static int calls;
@@ -147,6 +160,8 @@ static int32_t odd_io(ottava_device* d, ottava_exec* exec, uint32_t cap, ottava_
     if (cap && calls == 2) out[1].bytes++;
     if (cap && calls == 3) out[0].alignment = 3;
     if (cap && calls == 4) out[0].layout = OTTAVA_LAYOUT_BLOCKED;
+    if (cap && calls == 5) out[0].value = 7;
+    if (cap && calls == 6) out[1].size = 4;
     return code;
 }
 

@@ -90,6 +90,11 @@ fn chip(text: &str) -> Result<NpuConfig> {
 fn of_layers(args: &Args, list: &Path, config: &NpuConfig, cx: &Context) -> Result<Answer> {
     refuse_same(&args.output, &[list])?;
     let bad = |code: &str, e: String| Failure::Error(ottava::Error::invalid(code, e).in_file(list));
+    let size = std::fs::metadata(list).map_or(0, |m| if m.is_file() { m.len() } else { u64::MAX });
+    if size > layers::MAX_BYTES {
+        let what = format!("not a file of at most {} MiB", layers::MAX_BYTES >> 20);
+        return Err(bad(ottava::codes::DATA_FILE, what));
+    }
     let text = std::fs::read_to_string(list).map_err(|e| bad(ottava::codes::DATA_FILE, format!("cannot read: {e}")))?;
     let name = list.display().to_string();
     let wrong =

@@ -4,7 +4,7 @@
 
 use super::{Dram, NpuConfig, Scratchpad};
 use crate::isa::vector_op_names;
-use crate::suggest::hint;
+use crate::suggest::{excerpt, hint};
 
 /// A broken rule: the path of the key, what is wrong, what to do.
 pub(super) struct Problem {
@@ -17,6 +17,8 @@ type Rule = Result<(), Problem>;
 
 /// Local addresses have 24 bits.
 const MAX_SRAM: u32 = 1 << 24;
+/// Names are printed in the middle of sentences.
+const MAX_NAME: usize = 64;
 
 impl NpuConfig {
     /// Tests sizes, banks, rates and names; the first broken rule is reported.
@@ -73,9 +75,7 @@ impl NpuConfig {
     }
 
     fn check_lists(&self) -> Rule {
-        if self.name.is_empty() {
-            return problem(&["name"], "the name is empty".into(), "give the device a name");
-        }
+        printable(&["name"], &self.name)?;
         if self.dtypes.is_empty() {
             return problem(&["dtypes"], "the list of types is empty".into(), "name at least one, such as S8");
         }
@@ -85,7 +85,7 @@ impl NpuConfig {
         for (op, &cycles) in &self.vector.cycles {
             if !vector_op_names().any(|name| name == op) && op != "exp" {
                 let help = hint(op, vector_op_names().chain(["exp"]));
-                return problem(&["vector", "cycles"], format!("unknown vector operation \"{op}\""), &help);
+                return problem(&["vector", "cycles"], format!("unknown vector operation \"{}\"", excerpt(op)), &help);
             }
             between(&["vector", "cycles"], cycles.into(), 1, 1 << 20)?;
         }
@@ -97,6 +97,7 @@ impl NpuConfig {
 
     fn check_energy(&self) -> Rule {
         let Some(e) = &self.energy else { return Ok(()) };
+        printable(&["energy", "source"], &e.source)?;
         let figures = [e.mac_s8, e.mac_s16, e.mac_f16, e.sram_rd_byte, e.sram_wr_byte, e.acc_rd, e.acc_wr];
         let rest = [e.dram_byte, e.vec_op, e.instr, e.static_per_cycle];
         if figures.iter().chain(&rest).all(|v| (0.0..=1e9).contains(v)) {
@@ -159,5 +160,21 @@ fn rate(path: &'static [&'static str], value: f64) -> Rule {
     if (1.0 / 256.0..=1e6).contains(&value) {
         return Ok(());
     }
-    problem(path, format!("`{}` is {value}", path.join(".")), "it must be in 0.00390625..=1e6")
+    // Hundreds of digits say less than an exponent.
+    let shown =
+        if (1e-6..1e9).contains(&value.abs()) || value == 0.0 { format!("{value}") } else { format!("{value:e}") };
+    problem(path, format!("`{}` is {shown}", path.join(".")), "it must be in 0.00390625..=1e6")
+}
+
+/// A name that reports can print on one line.
+fn printable(path: &'static [&'static str], text: &str) -> Rule {
+    let (key, help) = (path.join("."), format!("use 1 to {MAX_NAME} characters without line breaks"));
+    match text.chars().count() {
+        0 => problem(path, format!("`{key}` is empty"), &help),
+        n if n > MAX_NAME => problem(path, format!("`{key}` has {n} characters: `{}`", excerpt(text)), &help),
+        _ if text.contains(char::is_control) => {
+            problem(path, format!("`{key}` has control characters: `{}`", excerpt(text)), &help)
+        }
+        _ => Ok(()),
+    }
 }

@@ -1,12 +1,14 @@
 //! RON text to [`NpuConfig`], with errors that name line, column and the nearest valid key.
 
 use super::{ConfigError, NpuConfig, PRESETS};
-use crate::suggest::hint;
+use crate::suggest::{excerpt, hint};
 use ron::extensions::Extensions;
 
 impl NpuConfig {
     /// Reads a configuration and checks it.
     pub fn parse(text: &str) -> Result<Self, ConfigError> {
+        // Editors of some systems begin files with a byte order mark.
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         let options = ron::Options::default().with_default_extension(Extensions::IMPLICIT_SOME);
         let config: Self = options.from_str(text).map_err(|e| explain(&e))?;
         config.check().map_err(|problem| {
@@ -22,7 +24,7 @@ impl NpuConfig {
             Some((_, text)) => Self::parse(text).map_err(|e| e.in_file(format!("preset {name}"))),
             None => {
                 let help = hint(name, PRESETS.iter().map(|(preset, _)| *preset));
-                Err(ConfigError::new(None, format!("there is no NPU preset `{name}`"), help))
+                Err(ConfigError::new(None, format!("there is no NPU preset `{}`", excerpt(name)), help))
             }
         }
     }
@@ -42,18 +44,18 @@ fn explain(error: &ron::error::SpannedError) -> ConfigError {
     use ron::Error as E;
     let (message, help) = match &error.code {
         E::NoSuchStructField { expected, found, .. } => {
-            (format!("unknown key `{found}`"), hint(found, expected.iter().copied()))
+            (format!("unknown key `{}`", excerpt(found)), hint(found, expected.iter().copied()))
         }
         E::NoSuchEnumVariant { expected, found, .. } => {
-            (format!("unknown value `{found}`"), hint(found, expected.iter().copied()))
+            (format!("unknown value `{}`", excerpt(found)), hint(found, expected.iter().copied()))
         }
         E::MissingStructField { field, .. } => (format!("the key `{field}` is missing"), String::new()),
         E::DuplicateStructField { field, .. } => (format!("the key `{field}` is given twice"), String::new()),
         E::ExpectedDifferentStructName { expected, found } => {
-            (format!("the file begins with `{found}`"), format!("begin it with `{expected}(`"))
+            (format!("the file begins with `{}`", excerpt(found)), format!("begin it with `{expected}(`"))
         }
         E::InvalidValueForType { expected, found } => {
-            (format!("a value of another type is needed: found {found}"), format!("expected {expected}"))
+            (format!("a value of another type is needed: found {}", excerpt(found)), format!("expected {expected}"))
         }
         other => (format!("the text is not valid RON: {other}"), String::new()),
     };

@@ -58,3 +58,21 @@ fn hash_sees_the_machine_and_not_its_name() {
         NpuConfig::presets().map(|p| NpuConfig::preset(p).unwrap().hash64()).collect();
     assert_eq!(hashes.len(), 10);
 }
+
+#[test]
+fn a_byte_order_mark_is_no_text() {
+    assert_eq!(NpuConfig::parse("\u{feff}Npu()").unwrap(), NpuConfig::default());
+}
+
+#[test]
+fn names_and_numbers_are_printed_short() {
+    let message = |text: &str| NpuConfig::parse(text).unwrap_err().to_string();
+    assert!(NpuConfig::parse(&format!("Npu(name: \"{}\")", "é".repeat(64))).is_ok());
+    let long = message(&format!("Npu(name: \"{}\")", "x".repeat(100_000)));
+    assert!(long.contains("`name` has 100000 characters: `xxx") && long.len() < 250, "{long}");
+    assert!(message(r#"Npu(name: "a\nb")"#).contains(r"`name` has control characters: `a\nb`"));
+    assert!(message("Npu(name: \"\")").contains("`name` is empty"));
+    let rate = message("Npu(dram: Simple(bytes_per_cycle: 1e308, latency: 1))");
+    assert!(rate.contains("`dram.bytes_per_cycle` is 1e308;"), "{rate}");
+    assert!(message(&format!("Npu({}: 1)", "k".repeat(5000))).len() < 500);
+}

@@ -2,6 +2,7 @@
 
 use super::{LayerReport, Report};
 use crate::analytic::utilization;
+use std::borrow::Cow;
 use std::fmt::Write;
 
 /// The columns, in order.
@@ -25,23 +26,26 @@ impl Report {
         let (rows, cols, dataflow) = (self.array_rows, self.array_cols, self.dataflow);
         let [index, total_index] = [totals.compute_cycles, totals.total_cycles].map(|cycles| cycles.saturating_sub(1));
         let percent = |cycles| 100.0 * utilization(totals.macs, cycles, rows, cols);
-        let fields: [String; 5] = [
-            format!("{},{},{kind},{m},{n},{k},{channels}", cell(&layer.network), cell(&layer.name)),
-            format!("{},{rows},{cols},{dataflow},{}", totals.macs, layer.channel_cycles),
-            format!("{total_index},{index},{}", totals.stall_cycles.sum()),
-            format!("{},{},{}", percent(index), 100.0 * layer.mapping_efficiency, percent(totals.compute_cycles)),
-            format!("{},{},{}", layer.sram_a_reads, layer.sram_w_reads, layer.sram_o_writes),
-        ];
         let writes = dram.o_writes.saturating_add(dram.psum_writes);
-        let memory = format!("{},{},{writes},{}", dram.a_reads, dram.w_reads, dram.psum_reads);
         // Writing to a string cannot fail.
-        let _ = writeln!(text, "{},{memory},{},{count}", fields.join(","), cell(mapping));
+        let _ = write!(text, "{},{},{kind},{m},{n},{k},{channels}", cell(&layer.network), cell(&layer.name));
+        let _ = write!(text, ",{},{rows},{cols},{dataflow},{}", totals.macs, layer.channel_cycles);
+        let _ = write!(text, ",{total_index},{index},{}", totals.stall_cycles.sum());
+        let _ = write!(text, ",{},{}", percent(index), 100.0 * layer.mapping_efficiency);
+        let _ = write!(text, ",{}", percent(totals.compute_cycles));
+        let _ = write!(text, ",{},{},{}", layer.sram_a_reads, layer.sram_w_reads, layer.sram_o_writes);
+        let _ = write!(text, ",{},{},{writes},{}", dram.a_reads, dram.w_reads, dram.psum_reads);
+        let _ = writeln!(text, ",{},{count}", cell(mapping));
     }
 }
 
 /// A cell, quoted where it has to be.
-fn cell(text: &str) -> String {
-    if text.contains([',', '"', '\n', '\r']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.to_owned() }
+fn cell(text: &str) -> Cow<'_, str> {
+    if text.contains([',', '"', '\n', '\r']) {
+        format!("\"{}\"", text.replace('"', "\"\"")).into()
+    } else {
+        text.into()
+    }
 }
 
 #[cfg(test)]

@@ -39,6 +39,28 @@ pub enum LayersError {
         /// What may stand there.
         expected: String,
     },
+    /// A line is too long to be a layer.
+    #[error("{file}:{line}: the line has {bytes} bytes; expected at most {limit}: is this a list of layers?")]
+    LongLine {
+        /// The file.
+        file: String,
+        /// Line, from 1.
+        line: usize,
+        /// Bytes of the line.
+        bytes: usize,
+        /// Most that a line may have.
+        limit: usize,
+    },
+    /// A quoted cell does not end on its line.
+    #[error(
+        "{file}:{line}: a quoted cell does not end on its line; close it with `\"`, and use no line breaks in cells"
+    )]
+    Quote {
+        /// The file.
+        file: String,
+        /// Line, from 1.
+        line: usize,
+    },
     /// There is no layer in the list.
     #[error("{file}: the list has no layers; give at least one line below the names of the columns")]
     Empty {

@@ -18,6 +18,6 @@ mod report;
 mod simulate;
 
 pub use error::LayersError;
-pub use parse::{Kind, Layer, parse};
+pub use parse::{Kind, Layer, MAX_BYTES, parse};
 pub use report::{LayerReport, NetworkReport, Report, Stalls, Totals, TrafficReport};
 pub use simulate::simulate;

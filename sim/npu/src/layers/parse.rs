@@ -1,11 +1,18 @@
 //! Reads a list of layers: CSV with the columns `network, layer, kind, M, N, K, channels, count`, in any order.
 //!
 //! `network` may be absent (then it is empty), `channels` and `count` too (then they are 1). A column of another name is an
-//! error, so that a misspelt one is not taken for an absent one. Cells may be quoted; a quoted cell does not span lines.
+//! error, so that a misspelt one is not taken for an absent one. Cells may be quoted; a quoted cell that spans lines is an
+//! error. Errors quote at most an excerpt of the text, so that they stay readable whatever the file holds.
 
 use super::LayersError;
 use crate::analytic::{DIM_MAX, Gemm};
+use crate::suggest::{excerpt, is_long};
+use std::borrow::Cow;
 
+/// Bytes of a list that a reader should take at most: room for about a million layers.
+pub const MAX_BYTES: u64 = 64 << 20;
+/// Bytes of the longest line.
+const MAX_LINE: usize = 64 << 10;
 /// The columns, in the order of [`COUNT`] and its siblings.
 const COLUMNS: [&str; 8] = ["network", "layer", "kind", "M", "N", "K", "channels", "count"];
 const NETWORK: usize = 0;
@@ -64,10 +71,14 @@ pub struct Layer {
 /// Reads a list. `file` is its name in errors.
 pub fn parse(text: &str, file: &str) -> Result<Vec<Layer>, LayersError> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let mut lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
-    let header = lines.next().map(|(_, line)| cells(line)).unwrap_or_default();
+    let mut lines = text.lines().enumerate().filter(|(_, line)| line.len() > MAX_LINE || !line.trim().is_empty());
+    let header = match lines.next() {
+        Some((index, line)) => cells(line, file, index + 1)?,
+        None => Vec::new(),
+    };
     let columns = Columns::of(&header, file)?;
-    let layers = lines.map(|(index, line)| columns.layer(&cells(line), index + 1)).collect::<Result<Vec<_>, _>>()?;
+    let layer = |(index, line)| columns.layer(&cells(line, file, index + 1)?, index + 1);
+    let layers = lines.map(layer).collect::<Result<Vec<_>, _>>()?;
     if layers.is_empty() {
         return Err(LayersError::Empty { file: file.to_owned() });
     }
@@ -82,12 +93,12 @@ struct Columns<'a> {
 }
 
 impl<'a> Columns<'a> {
-    fn of(header: &[String], file: &'a str) -> Result<Self, LayersError> {
+    fn of(header: &[Cow<'_, str>], file: &'a str) -> Result<Self, LayersError> {
         let error = |problem: String| LayersError::Header { file: file.to_owned(), problem };
         let mut place = [None; COLUMNS.len()];
         for (at, name) in header.iter().enumerate() {
-            let Some(column) = COLUMNS.iter().position(|column| column == name) else {
-                return Err(error(format!("there is no column `{name}`{}", nearest(name))));
+            let Some(column) = COLUMNS.iter().position(|column| *column == &**name) else {
+                return Err(error(format!("there is no column `{}`{}", excerpt(name), nearest(name))));
             };
             if place[column].replace(at).is_some() {
                 return Err(error(format!("the column `{name}` stands twice")));
@@ -99,7 +110,7 @@ impl<'a> Columns<'a> {
         }
     }
 
-    fn layer(&self, cells: &[String], line: usize) -> Result<Layer, LayersError> {
+    fn layer(&self, cells: &[Cow<'_, str>], line: usize) -> Result<Layer, LayersError> {
         if cells.len() != self.width {
             let (found, expected) = (cells.len(), self.width);
             return Err(LayersError::Width { file: self.file.to_owned(), line, found, expected });
@@ -116,17 +127,17 @@ impl<'a> Columns<'a> {
         })
     }
 
-    fn text<'c>(&self, cells: &'c [String], column: usize) -> Option<&'c str> {
-        self.place[column].and_then(|at| cells.get(at)).map(String::as_str)
+    fn text<'c>(&self, cells: &'c [Cow<'_, str>], column: usize) -> Option<&'c str> {
+        self.place[column].and_then(|at| cells.get(at)).map(|cell| &**cell)
     }
 
-    fn kind(&self, cells: &[String], line: usize) -> Result<Kind, LayersError> {
+    fn kind(&self, cells: &[Cow<'_, str>], line: usize) -> Result<Kind, LayersError> {
         let text = self.text(cells, KIND).unwrap_or_default();
         Kind::named(text).ok_or_else(|| self.error(KIND, line, text, "conv, dw or gemm"))
     }
 
     /// A number of 1 to [`DIM_MAX`]; an absent column is 1.
-    fn number(&self, cells: &[String], column: usize, line: usize) -> Result<u64, LayersError> {
+    fn number(&self, cells: &[Cow<'_, str>], column: usize, line: usize) -> Result<u64, LayersError> {
         let Some(text) = self.text(cells, column) else { return Ok(1) };
         let number = text.parse().ok().filter(|number| (1..=DIM_MAX).contains(number));
         number.ok_or_else(|| self.error(column, line, text, &format!("a whole number of 1 to {DIM_MAX}")))
@@ -137,7 +148,7 @@ impl<'a> Columns<'a> {
             file: self.file.to_owned(),
             line,
             column: COLUMNS[column],
-            found: found.to_owned(),
+            found: excerpt(found),
             expected: expected.to_owned(),
         }
     }
@@ -145,6 +156,9 @@ impl<'a> Columns<'a> {
 
 /// "; did you mean `x`?", where a column is near.
 fn nearest(name: &str) -> String {
+    if is_long(name) {
+        return String::new();
+    }
     let distances =
         COLUMNS.map(|column| (strsim::damerau_levenshtein(&name.to_lowercase(), &column.to_lowercase()), column));
     match distances.into_iter().min() {
@@ -154,7 +168,20 @@ fn nearest(name: &str) -> String {
 }
 
 /// The cells of a line, without blanks around them; `""` inside quotes is one quote.
-fn cells(line: &str) -> Vec<String> {
+fn cells<'l>(line: &'l str, file: &str, number: usize) -> Result<Vec<Cow<'l, str>>, LayersError> {
+    if line.len() > MAX_LINE {
+        let (bytes, limit) = (line.len(), MAX_LINE);
+        return Err(LayersError::LongLine { file: file.to_owned(), line: number, bytes, limit });
+    }
+    if !line.contains('"') {
+        return Ok(line.split(',').map(|cell| Cow::Borrowed(cell.trim())).collect());
+    }
+    let cells = quoted_cells(line).ok_or_else(|| LayersError::Quote { file: file.to_owned(), line: number })?;
+    Ok(cells.iter().map(|cell| Cow::Owned(cell.trim().to_owned())).collect())
+}
+
+/// The cells of a line with quotes; `None` if the last quote is not closed.
+fn quoted_cells(line: &str) -> Option<Vec<String>> {
     let mut cells = vec![String::new()];
     let mut quoted = false;
     let mut chars = line.chars().peekable();
@@ -169,7 +196,7 @@ fn cells(line: &str) -> Vec<String> {
             c => push(&mut cells, c),
         }
     }
-    cells.iter().map(|cell| cell.trim().to_owned()).collect()
+    (!quoted).then_some(cells)
 }
 
 fn push(cells: &mut [String], c: char) {
@@ -219,5 +246,25 @@ mod tests {
         assert!(message("layer,kind,M,N,K,M\n").contains("`M` stands twice"));
         assert!(message("").contains("`layer` is missing"));
         assert!(message("layer,kind,M,N,K\n").contains("has no layers"));
+    }
+
+    #[test]
+    fn errors_quote_excerpts_and_long_lines_are_refused() {
+        let x = "x".repeat(1000);
+        let row = message(&format!("layer,kind,M,N,K\na,{x},1,1,1\n"));
+        assert_eq!(row, format!("l.csv:2: column `kind`: found `{}…`; expected conv, dw or gemm", &x[..60]));
+        assert!(message(&x).contains(&format!("no column `{}…`;", &x[..60])));
+        let long = "x".repeat(MAX_LINE + 1);
+        for text in [long.clone(), format!("layer,kind,M,N,K\n{long}\n"), " ".repeat(MAX_LINE + 1)] {
+            let error = message(&text);
+            assert!(error.contains("65537 bytes; expected at most 65536") && error.len() < 200, "{error}");
+        }
+    }
+
+    #[test]
+    fn a_cell_does_not_span_lines() {
+        let error = message("layer,kind,M,N,K\n\"a\nb\",gemm,1,1,1\n");
+        assert!(error.starts_with("l.csv:2: a quoted cell does not end on its line"), "{error}");
+        assert!(message("layer,\"kind").starts_with("l.csv:1: a quoted cell"));
     }
 }

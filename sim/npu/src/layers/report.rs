@@ -140,7 +140,7 @@ impl Totals {
         let mut sum = Self::default();
         for layer in layers {
             sum = sum.plus(&layer.totals, layer.count).ok_or_else(|| LayersError::Sum {
-                network: name.to_owned(),
+                network: crate::suggest::excerpt(name),
                 source: analytic::Error::Overflow { what: "the sum over the layers" },
             })?;
         }

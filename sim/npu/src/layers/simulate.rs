@@ -8,6 +8,8 @@ use crate::analytic::{
     compute_cycles, depthwise_run, gemm_run, serial_run, sram_accesses, utilization,
 };
 use crate::config::{Dataflow, Overlap, Timing};
+use crate::suggest::excerpt;
+use std::collections::HashMap;
 
 /// Largest network, in multiply-accumulates, that real devices of this kind run at 15 to 55 of them per cycle.
 const SMALL_NETWORK: u64 = 100_000_000;
@@ -18,7 +20,8 @@ const DOUBTFUL: f64 = 0.9;
 pub fn simulate(layers: &[Layer], config: &NpuConfig, mode: Option<Timing>) -> Result<Report, LayersError> {
     let device = Device::new(config, mode);
     let shape = device.array;
-    let reports = layers.iter().map(|layer| device.layer(layer)).collect::<Result<Vec<_>, _>>()?;
+    let mut known = Known::new();
+    let reports = layers.iter().map(|layer| device.layer(layer, &mut known)).collect::<Result<Vec<_>, _>>()?;
     let networks = networks(&reports, (shape.rows, shape.cols))?;
     Ok(Report {
         totals: Totals::over("all layers", reports.iter(), (shape.rows, shape.cols))?,
@@ -34,14 +37,20 @@ pub fn simulate(layers: &[Layer], config: &NpuConfig, mode: Option<Timing>) -> R
 
 /// Sums per network, networks in the order of their first layers.
 fn networks(layers: &[LayerReport], array: (u64, u64)) -> Result<Vec<NetworkReport>, LayersError> {
-    let mut names: Vec<&str> = Vec::new();
-    let mut seen = std::collections::BTreeSet::new();
-    names.extend(layers.iter().map(|layer| layer.network.as_str()).filter(|name| seen.insert(*name)));
-    let sum = |name: &str| {
-        let totals = Totals::over(name, layers.iter().filter(|layer| layer.network == name), array)?;
+    let mut places: HashMap<&str, usize> = HashMap::new();
+    let mut groups: Vec<(&str, Vec<&LayerReport>)> = Vec::new();
+    for layer in layers {
+        let place = *places.entry(&layer.network).or_insert_with(|| {
+            groups.push((&layer.network, Vec::new()));
+            groups.len() - 1
+        });
+        groups[place].1.push(layer);
+    }
+    let sum = |(name, layers): (&str, Vec<&LayerReport>)| {
+        let totals = Totals::over(name, layers.into_iter(), array)?;
         Ok(NetworkReport { name: name.to_owned(), totals })
     };
-    names.into_iter().map(sum).collect()
+    groups.into_iter().map(sum).collect()
 }
 
 /// A warning, where a small network looks better than any real device runs it.
@@ -51,7 +60,7 @@ fn doubt(network: &NetworkReport) -> Option<String> {
         let percent = utilization * 100.0;
         format!(
             "`{}`: {percent:.1} % of the array are busy; real devices reach far less on small networks",
-            network.name
+            excerpt(&network.name)
         )
     })
 }
@@ -73,6 +82,9 @@ fn mode_name(timing: Timing) -> &'static str {
         Timing::Pipelined => "pipelined",
     }
 }
+
+/// Reports by shape: networks repeat their layers, and the walk over the folds of one may be long.
+type Known = HashMap<(Kind, Gemm, u64), LayerReport>;
 
 /// What the closed forms need of a configuration.
 struct Device<'a> {
@@ -100,23 +112,38 @@ impl<'a> Device<'a> {
         }
     }
 
-    fn layer(&self, layer: &Layer) -> Result<LayerReport, LayersError> {
-        self.report(layer).map_err(|source| LayersError::Layer { layer: layer.name.clone(), line: layer.line, source })
+    fn layer(&self, layer: &Layer, known: &mut Known) -> Result<LayerReport, LayersError> {
+        let named = |shape: &LayerReport| LayerReport {
+            network: layer.network.clone(),
+            name: layer.name.clone(),
+            count: layer.count,
+            ..shape.clone()
+        };
+        let key = (layer.kind, layer.gemm, layer.channels);
+        if let Some(shape) = known.get(&key) {
+            return Ok(named(shape));
+        }
+        let fail = |source| LayersError::Layer { layer: excerpt(&layer.name), line: layer.line, source };
+        let shape = self.report(layer).map_err(fail)?;
+        let report = named(&shape);
+        known.insert(key, shape);
+        Ok(report)
     }
 
+    /// The figures of a layer's shape, without its names.
     fn report(&self, layer: &Layer) -> analytic::Result<LayerReport> {
         let Work { mapping, accesses, run } = self.work(layer)?;
         let gemm = layer.gemm;
         Ok(LayerReport {
-            network: layer.network.clone(),
-            name: layer.name.clone(),
+            network: String::new(),
+            name: String::new(),
             kind: layer.kind.name(),
             mapping,
             m: gemm.m,
             n: gemm.n,
             k: gemm.k,
             channels: layer.channels,
-            count: layer.count,
+            count: 1,
             totals: self.totals(layer, &run)?,
             channel_cycles: compute_cycles(&self.array, &gemm)?,
             mapping_efficiency: self.array.folds(&gemm)?.efficiency(),

@@ -47,7 +47,7 @@ pub fn cost(config: &NpuConfig, step: &Step) -> Result<Cost, Fault> {
 }
 
 /// How long a product of `cycles` keeps the array: its first fold fills the array while the product before drains.
-fn hold(shape: &ArrayShape, gemm: &Gemm, cycles: u64) -> crate::analytic::Result<u64> {
+pub fn hold(shape: &ArrayShape, gemm: &Gemm, cycles: u64) -> crate::analytic::Result<u64> {
     let Some(first) = shape.folds(gemm)?.iter().next() else { return Ok(cycles) };
     let alone = fold_cycles(shape, &first)?;
     let behind_another = fold_cycles(shape, &Fold { row: 1, ..first })?;

@@ -244,7 +244,7 @@ impl<'a> Engine<'a> {
             self.ends.1 = self.ends.1.max(end);
         }
         self.give(queue, s, end);
-        self.spans.push(Span { step: s as u32, start, end });
+        self.spans.push(Span { step: s as u32, start, end, reason: latest.reason });
         self.n_started += 1;
     }
 

@@ -12,14 +12,15 @@
 
 mod cost;
 mod engine;
+mod nodes;
 #[cfg(test)]
 mod tests;
 
-pub use cost::{Cost, cost};
+pub use cost::{Cost, cost, hold};
 pub use engine::simulate;
+pub use nodes::NodeTime;
 
 use crate::isa::Queue;
-use std::collections::BTreeMap;
 
 /// Why a queue did not work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -73,6 +74,8 @@ pub struct Span {
     pub start: u64,
     /// First cycle behind it.
     pub end: u64,
+    /// The condition that was met last before it started.
+    pub reason: Reason,
 }
 
 /// The time of a whole stream.
@@ -90,17 +93,6 @@ pub struct Timing {
     pub spans: Vec<Span>,
 }
 
-/// The cycles of one program node.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct NodeTime {
-    /// Start of its first step.
-    pub start: u64,
-    /// End of its last step.
-    pub end: u64,
-    /// Cycles of its steps by queue.
-    pub busy: [u64; 4],
-}
-
 impl Timing {
     /// The queue's cycles.
     pub fn queue(&self, queue: Queue) -> &QueueTime {
@@ -110,20 +102,5 @@ impl Timing {
     /// Busy and stalled cycles of each queue are the total: the law that is checked after every simulation.
     pub fn adds_up(&self) -> bool {
         self.queues.iter().all(|q| q.sum() == self.total_cycles)
-    }
-
-    /// Cycles by program node; steps of no node are left out.
-    pub fn nodes(&self, steps: &[crate::program::Step]) -> BTreeMap<u32, NodeTime> {
-        let mut nodes = BTreeMap::new();
-        for span in &self.spans {
-            let step = &steps[span.step as usize];
-            let Some(node) = step.node else { continue };
-            let fresh = NodeTime { start: span.start, ..NodeTime::default() };
-            let time: &mut NodeTime = nodes.entry(node).or_insert(fresh);
-            time.end = time.end.max(span.end);
-            let busy = &mut time.busy[step.queue.index()];
-            *busy = busy.saturating_add(span.end - span.start);
-        }
-        nodes
     }
 }

@@ -1,0 +1,42 @@
+//! Where the cycles of a program go, node by node.
+
+use crate::cost::{Timed, time};
+use ottava_hal::{Program, Result};
+use ottava_npu::{NpuConfig, Stream};
+use std::collections::BTreeMap;
+
+/// The modelled cycles of one node. They do not depend on data: every run reports the same.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct NodeCycles {
+    /// Name of the node.
+    pub node: String,
+    /// All cycles: `compute` and `stalls` together.
+    pub total: u64,
+    /// Cycles in which the array or the vector unit worked.
+    pub compute: u64,
+    /// The other cycles by reason: `dma_in`, `dma_out`, `issue`, `drain`; reasons without cycles are left out.
+    pub stalls: BTreeMap<&'static str, u64>,
+    /// Bytes between chip and memory, both ways.
+    pub dram_bytes: u64,
+    /// Multiply-accumulates.
+    pub macs: u64,
+}
+
+/// The cycles of each node, in the order of the program; a node without steps, such as a view, has none.
+pub(crate) fn cycles(config: &NpuConfig, program: &Program, stream: &Stream) -> Result<Vec<NodeCycles>> {
+    let Timed { steps, costs, timing } = time(config, stream)?;
+    let times = timing.nodes(&steps, &costs);
+    let one = |(index, node): (usize, &ottava_hal::Node)| {
+        let found = u32::try_from(index).ok().and_then(|i| times.get(&i)).copied().unwrap_or_default();
+        let counters = found.counters;
+        NodeCycles {
+            node: node.name.clone(),
+            total: found.total(),
+            compute: found.compute,
+            stalls: found.stalls(),
+            dram_bytes: counters.dram_bytes_read.saturating_add(counters.dram_bytes_written),
+            macs: counters.macs,
+        }
+    };
+    Ok(program.nodes.iter().enumerate().map(one).collect())
+}
