@@ -22,19 +22,19 @@ step "Python with onnxruntime, for the comparison with another runtime"
 export OTTAVA_PYTHON=$(python_with_onnxruntime)
 [ -n "$OTTAVA_PYTHON" ] || note_skip "comparison with onnxruntime" "no Python environment could be made"
 
-step "Unit, integration and documentation tests"
-cargo test --workspace --exclude ottava-e2e --no-fail-fast
-
-step "Real networks and random networks, optimized"
-cargo test --release -p ottava-e2e --no-fail-fast
+step "Unit, integration and documentation tests, real networks and random networks"
+cargo test --workspace --no-fail-fast
 
 step "The command, as a user calls it"
-cargo build --release --quiet
-bash tests/lib/smoke.sh target/release/ottava
+cargo build --quiet
+bash tests/lib/smoke.sh target/debug/ottava
+
+step "Driver projects of a vendor: written, built outside the repository, loaded"
+bash tests/lib/new_driver.sh target/debug/ottava target/new-driver
 
 if [ -n "$OTTAVA_PYTHON" ]; then
     step "Quantized files in onnxruntime, all optimisation off"
-    bash tests/lib/onnxruntime.sh target/release/ottava "$OTTAVA_PYTHON" "$OTTAVA_TEST_ASSETS"
+    bash tests/lib/onnxruntime.sh target/debug/ottava "$OTTAVA_PYTHON" "$OTTAVA_TEST_ASSETS"
 fi
 
 print_skips
