@@ -75,6 +75,12 @@ pub fn decibel(db: f64) -> String {
     if db.is_infinite() && db > 0.0 { "exact".to_owned() } else { format!("{db:.1}") }
 }
 
+/// As [`decibel`], with the unit where there is a number.
+pub fn decibels(db: f64) -> String {
+    let text = decibel(db);
+    if text == "exact" { text } else { text + " dB" }
+}
+
 /// A number for JSON: `null` where JSON has none for it (infinite signal-to-noise ratios).
 pub fn number(value: f64) -> serde_json::Value {
     serde_json::Number::from_f64(value).map_or(serde_json::Value::Null, serde_json::Value::Number)

@@ -39,7 +39,10 @@ pub struct Args {
 }
 
 fn runs(text: &str) -> Result<usize, String> {
-    text.parse().ok().filter(|n| (1..=10_000_000).contains(n)).ok_or_else(|| "needs a number from 1 up".to_owned())
+    text.parse()
+        .ok()
+        .filter(|n| (1..=10_000_000).contains(n))
+        .ok_or_else(|| "needs a number from 1 to 10000000".to_owned())
 }
 
 /// Measures, or becomes a worker.

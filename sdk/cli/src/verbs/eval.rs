@@ -3,7 +3,7 @@
 use super::Context;
 use crate::failure::{Failure, Result};
 use crate::options::{NetworkArgs, finite, preprocess, refuse_same, rows};
-use crate::text::{decibel, number};
+use crate::text::decibels;
 use crate::ui::Answer;
 use ottava::{Data, EvaluateOptions, Evaluation, Metric, Model};
 use serde_json::json;
@@ -133,7 +133,7 @@ fn answer(args: &Args, metric: Option<Metric>, r: &Evaluation) -> Answer {
         Some(m) => format!("{} {value:.6} over {} samples", m.name(), r.n),
     };
     if let Some(db) = r.sqnr_db {
-        text.push_str(&format!(", SQNR {} dB", decibel(db)));
+        text.push_str(&format!(", SQNR {}", decibels(db)));
     }
     text.push_str(&format!(", {:.3} ms per sample on {}", r.ms_per_sample, r.devices.join(", ")));
     let json = json!({

@@ -3,7 +3,7 @@
 use super::Context;
 use crate::failure::Result;
 use crate::options::{NetworkArgs, preprocess, rows};
-use crate::text::{decibel, number, table};
+use crate::text::{decibel, decibels, number, table};
 use crate::ui::Answer;
 use ottava::{Data, Layer, Model, ValidateOptions};
 use serde_json::{Value, json};
@@ -81,9 +81,9 @@ pub fn run(args: &Args, cx: &Context) -> Result<Answer> {
     let v = ottava::validate(&model, &original, &data, &cx.registry, &options, &mut bar.callback())?;
     drop(bar);
     let text = format!(
-        "{}\noutput: SQNR {} dB, cosine {:.6} over {} samples",
+        "{}\noutput: SQNR {}, cosine {:.6} over {} samples",
         layer_table(&v.layers),
-        decibel(v.output_sqnr_db),
+        decibels(v.output_sqnr_db),
         v.output_cosine,
         v.n
     );

@@ -42,7 +42,9 @@ impl Registry {
                 if info.id == id {
                     return open(driver.as_ref(), &info, id, &Options::new(), options);
                 }
-                known.push(info.id);
+                if !known.contains(&info.id) {
+                    known.push(info.id);
+                }
             }
         }
         Err(Error::invalid(codes::NO_DEVICE, format!("there is no device `{id}`"))

@@ -2,7 +2,7 @@
 
 use super::page::same_bits;
 use super::{Args, Findings};
-use crate::text::{bytes, count, decibel, number, table};
+use crate::text::{bytes, count, decibels, number, table};
 use crate::ui::Answer;
 use crate::verbs::explain::node_table;
 use crate::verbs::run::partitions;
@@ -14,8 +14,8 @@ use serde_json::{Value, json};
 pub fn answer(args: &Args, f: &Findings) -> Answer {
     let mut text = comparison(f);
     text += &format!(
-        "\nint8 against float: SQNR {} dB; {} nodes quantized, {} in float; on the CPU alone: {}\n",
-        decibel(f.validation.output_sqnr_db),
+        "\nint8 against float: SQNR {}; {} nodes quantized, {} in float; on the CPU alone: {}\n",
+        decibels(f.validation.output_sqnr_db),
         f.quantized.report.quantized.len(),
         f.quantized.report.float.len(),
         ran(&f.int8_session.report().partitions)

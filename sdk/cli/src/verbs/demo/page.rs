@@ -1,7 +1,7 @@
 //! The demo's findings as an HTML page.
 
 use super::Findings;
-use crate::text::{bytes, decibel};
+use crate::text::{bytes, decibels};
 use ottava::page::{
     Accuracy, Figure, LayerError, NpuLayer, Page, PartitionRow, PlacedNode, Span, SpanKind, Status, Track, Verdict,
 };
@@ -50,7 +50,7 @@ fn figures(f: &Findings) -> Vec<Figure> {
     vec![
         figure("file", bytes(f.quantized.bytes.len() as u64), format!("float {}", bytes(f.model.size_bytes))),
         figure("latency, cpu", format!("{:.3} ms", f.int8_ms), format!("float {:.3} ms", f.float_ms)),
-        figure("SQNR", format!("{} dB", decibel(f.validation.output_sqnr_db)), "output, int8 against float".into()),
+        figure("SQNR", decibels(f.validation.output_sqnr_db), "output, int8 against float".into()),
         figure("NPU cycles", cycles.to_string(), "one image".into()),
     ]
 }
