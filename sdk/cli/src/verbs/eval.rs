@@ -3,7 +3,7 @@
 use super::Context;
 use crate::failure::{Failure, Result};
 use crate::options::{NetworkArgs, finite, preprocess, refuse_same, rows};
-use crate::text::decibels;
+use crate::text::{decibels, number};
 use crate::ui::Answer;
 use ottava::{Data, EvaluateOptions, Evaluation, Metric, Model};
 use serde_json::json;
