@@ -12,4 +12,9 @@ step "All tests, optimized, with overflow checks"
 CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS=true CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS=true \
     cargo test --release --workspace --no-fail-fast --target-dir target/full
 
+step "Driver projects of a vendor, in Rust and C: written, built outside the repository, loaded, run"
+export OTTAVA_PYTHON=$(python_with_onnxruntime)
+cargo build --release --quiet
+bash tests/lib/new_driver.sh target/release/ottava target/new-driver
+
 print_skips

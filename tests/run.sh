@@ -29,8 +29,8 @@ step "The command, as a user calls it"
 cargo build --quiet
 bash tests/lib/smoke.sh target/debug/ottava
 
-step "Driver projects of a vendor: written, built outside the repository, loaded"
-bash tests/lib/new_driver.sh target/debug/ottava target/new-driver
+step "A driver project in C: written, built outside the repository, loaded, run (in Rust too: full.sh)"
+bash tests/lib/new_driver.sh target/debug/ottava
 
 if [ -n "$OTTAVA_PYTHON" ]; then
     step "Quantized files in onnxruntime, all optimisation off"

@@ -21,8 +21,10 @@ const FILES: &[(&str, &str, &str)] = &[
     ("kws_dscnn_ort_u8s8_pc_qoperator.onnx", "kws01_600.npz", "0.58470291,-48.53034153"),
     ("mobilenet_v1_025_128_uint8_qdq.onnx", "imagenet_128_eval_100.npz", "1.0,0.0"),
 ];
-/// Rows of each network.
-const N_ROWS: usize = 8;
+/// Rows of each network where much is in flight.
+const MANY: usize = 8;
+/// Rows of each network elsewhere.
+const FEW: usize = 2;
 /// Inferences in flight.
 const IN_FLIGHT: usize = 8;
 
@@ -35,8 +37,8 @@ struct Case {
 }
 
 impl Case {
-    fn new(name: &str, model: Model, data: &Data, affine: &str) -> Self {
-        let rows = rows(&model, data, affine.parse().expect(affine), N_ROWS);
+    fn new(name: &str, model: Model, data: &Data, affine: &str, n_rows: usize) -> Self {
+        let rows = rows(&model, data, affine.parse().expect(affine), n_rows);
         let reference = SessionOptions { device: Some("reference".into()), ..SessionOptions::default() };
         let expected = one_by_one(&session(&model, &Config::default(), &reference), &rows);
         Self { name: name.into(), model, rows, expected }
@@ -64,17 +66,17 @@ impl Case {
 }
 
 /// Calls `check` with every quantized network.
-fn for_each_network(test: &str, mut check: impl FnMut(&Case)) {
+fn for_each_network(test: &str, n_rows: usize, mut check: impl FnMut(&Case)) {
     let Some(models) = models_or_skip(test) else { return };
     for (file, data, affine) in FILES {
         let model = Model::load(models.join(file)).expect(file);
         let data = Data::load(models.join("data").join(data), None).expect(data);
-        check(&Case::new(file, model, &data, affine));
+        check(&Case::new(file, model, &data, affine, n_rows));
     }
     for network in PROTOCOL {
         let loaded = network.load(&models);
         let quantized = loaded.quantized(&registry());
-        check(&Case::new(network.name, quantized.model, &loaded.evaluation, network.affine));
+        check(&Case::new(network.name, quantized.model, &loaded.evaluation, network.affine, n_rows));
     }
 }
 
@@ -90,7 +92,7 @@ fn threads(n: usize) -> SessionOptions {
 #[test]
 fn npu_and_alternating_layers_give_the_bits_of_the_reference() {
     let folder = tempfile::tempdir().expect("a folder");
-    for_each_network("npu_and_alternating_layers_give_the_bits_of_the_reference", |case| {
+    for_each_network("npu_and_alternating_layers_give_the_bits_of_the_reference", MANY, |case| {
         let config = npu_and_cpu();
         case.check("npu first, 1 thread", &config, &threads(1), &["npu"]);
         case.check("npu first, 2 threads", &config, &threads(2), &["npu"]);
@@ -104,7 +106,7 @@ fn npu_and_alternating_layers_give_the_bits_of_the_reference() {
 
 #[test]
 fn two_chips_of_different_size_give_the_bits_of_the_reference() {
-    for_each_network("two_chips_of_different_size_give_the_bits_of_the_reference", |case| {
+    for_each_network("two_chips_of_different_size_give_the_bits_of_the_reference", FEW, |case| {
         let chips = vec![
             device("big", "npu", &[("config", "edge32")]),
             device("small", "npu", &[("config", "edge8")]),
@@ -118,7 +120,7 @@ fn two_chips_of_different_size_give_the_bits_of_the_reference() {
 #[test]
 fn libraries_give_the_bits_of_the_built_in_drivers() {
     plugin("npu");
-    for_each_network("libraries_give_the_bits_of_the_built_in_drivers", |case| {
+    for_each_network("libraries_give_the_bits_of_the_built_in_drivers", FEW, |case| {
         for name in ["cpu", "npu"] {
             let config = from_library(alternating(&case.model, npu_and_cpu()), name);
             case.check(&format!("{name} from its library"), &config, &threads(1), &["cpu", "npu"]);
@@ -137,7 +139,7 @@ fn chip(folder: &Path, name: &str, text: &str) -> String {
 fn a_chip_without_u8_runs_u8_networks_behind_xor_bridges() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = chip(folder.path(), "s8.ron", "Npu(name: \"s8only\", dtypes: [S8])");
-    for_each_network("a_chip_without_u8_runs_u8_networks_behind_xor_bridges", |case| {
+    for_each_network("a_chip_without_u8_runs_u8_networks_behind_xor_bridges", FEW, |case| {
         let config = priority(vec![device("npu", "npu", &[("config", &file)]), device("cpu", "cpu", &[])]);
         case.check("s8 only", &config, &threads(1), &["npu"]);
         let plan = compile(&case.model, &configured(&config), &threads(1)).expect("compiles").plan;
@@ -180,7 +182,7 @@ fn a_cut_between_two_scales_requantizes() {
     for (file, data, affine) in [FILES[0], FILES[2], FILES[4]] {
         let model = quantized_twice(&Model::load(models.join(file)).expect(file));
         let data = Data::load(models.join("data").join(data), None).expect(data);
-        let case = Case::new(file, model, &data, affine);
+        let case = Case::new(file, model, &data, affine, FEW);
         let config = alternating(&case.model, npu_and_cpu());
         case.check("two scales at the cut", &config, &threads(1), &["cpu", "npu"]);
         let plan = compile(&case.model, &configured(&config), &threads(1)).expect("compiles").plan;
@@ -205,7 +207,7 @@ fn a_device_that_knows_floats_only_takes_the_middle() {
         let source = Source::Data { data: &loaded.calibration, affine: Some(loaded.affine) };
         let options = QuantizeOptions { recipe, ..QuantizeOptions::default() };
         let quantized = loaded.model.quantize(source, &registry(), &options, &mut |_, _| {}).expect("quantizes");
-        let case = Case::new(name, quantized.model, &loaded.evaluation, Network::named(name).affine);
+        let case = Case::new(name, quantized.model, &loaded.evaluation, Network::named(name).affine, FEW);
         let devices = vec![device("npu", "npu", &[]), device("floats", "floats", &[]), device("cpu", "cpu", &[])];
         let config = Config { pins: vec![(middle, "floats".into())], ..priority(devices) };
         case.check("floats in the middle", &config, &threads(1), &["floats", "npu"]);
@@ -217,7 +219,7 @@ fn a_plan_of_another_instruction_set_is_compiled_anew() {
     let Some(models) = models_or_skip("a_plan_of_another_instruction_set_is_compiled_anew") else { return };
     let (file, data, affine) = FILES[2];
     let data = Data::load(models.join("data").join(data), None).expect(data);
-    let case = Case::new(file, Model::load(models.join(file)).expect(file), &data, affine);
+    let case = Case::new(file, Model::load(models.join(file)).expect(file), &data, affine, FEW);
     let folder = tempfile::tempdir().expect("a folder");
     for (made, run) in [("portable", "auto"), ("auto", "portable")] {
         let with = |isa: &str| {
