@@ -25,8 +25,8 @@ export OTTAVA_PYTHON=$(python_with_onnxruntime)
 step "Unit, integration and documentation tests, real networks and random networks"
 cargo test --workspace --no-fail-fast
 
+# Its own tests have built the command.
 step "The command, as a user calls it"
-cargo build --quiet
 bash tests/lib/smoke.sh target/debug/ottava
 
 step "A driver project in C: written, built outside the repository, loaded, run (in Rust too: full.sh)"
