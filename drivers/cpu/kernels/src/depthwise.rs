@@ -4,9 +4,10 @@
 //! exact for every u8 activation and every weight in -255..=255, for any window. The taps of a pair lie in one kernel column, so that
 //! neighbouring pixels can share the interleaved activations of an image column.
 
+use crate::elements::Elements;
 use crate::error::{KernelError, Result, product};
 use crate::gemm::{Block, COLS};
-use crate::stored::{Stored, put_blocks};
+use crate::stored::{Stored, put_elements};
 
 /// A window over activations whose rows and columns of taps are `row` and `column` bytes apart.
 #[derive(Clone, Copy, Debug)]
@@ -42,8 +43,8 @@ impl DepthwiseWindow {
 /// Filters of all channels.
 pub(crate) struct DepthwiseB {
     window: DepthwiseWindow,
-    /// Two blocks per step and block of channels: `[channel][tap of the pair]` as i16.
-    weights: Vec<[Block; 2]>,
+    /// Two per step and block of channels: `[channel][tap of the pair]` as i16.
+    weights: Elements<Block>,
     /// Two offsets per step. Steps run over pairs of kernel rows, then kernel columns; an odd last row is paired with itself at weight 0.
     offsets: Vec<[u32; 2]>,
     max_offset: usize,
@@ -64,30 +65,29 @@ impl DepthwiseB {
         let [kh, kw] = window.kernel;
         let (steps, offsets) = window.steps()?;
         let get = |y: usize, x: usize, c: usize| if y < kh && c < channels { weight(y * kw + x, c) } else { 0 };
-        let mut weights = Vec::with_capacity(steps.len() * channels.div_ceil(COLS));
+        let mut weights = Vec::with_capacity(2 * steps.len() * channels.div_ceil(COLS));
         for first in (0..channels).step_by(COLS) {
             let blocks =
                 |(y, x): &(usize, usize)| [0, 8].map(|half| pair_block(|i| get(y + i % 2, *x, first + half + i / 2)));
-            weights.extend(steps.iter().map(blocks));
+            weights.extend(steps.iter().flat_map(blocks));
         }
-        Ok(Self { window, weights, offsets, max_offset: window.max_offset() })
+        Ok(Self { window, weights: weights.into(), offsets, max_offset: window.max_offset() })
     }
 
     /// Appends the packed weights.
     pub(crate) fn save(&self, out: &mut Vec<u8>) {
-        self.weights.iter().for_each(|pair| put_blocks(out, pair));
+        put_elements(out, &self.weights);
     }
 
     /// Reads the weights of `channels` channels back; offsets follow from the window.
     pub(crate) fn restore(window: DepthwiseWindow, channels: usize, from: &mut Stored<'_>) -> Result<Self> {
         let (steps, offsets) = window.steps()?;
         let n = product("the packed weights", &[steps.len(), channels.div_ceil(COLS), 2])?;
-        let weights = from.blocks(n)?.as_chunks().0.to_vec();
-        Ok(Self { window, weights, offsets, max_offset: window.max_offset() })
+        Ok(Self { window, weights: from.elements(n)?, offsets, max_offset: window.max_offset() })
     }
 
     pub(crate) fn bytes(&self) -> usize {
-        size_of_val(self.weights.as_slice()) + size_of_val(self.offsets.as_slice())
+        size_of_val::<[Block]>(&self.weights) + size_of_val(self.offsets.as_slice())
     }
 
     /// Channels `16 * index ..`.
@@ -95,7 +95,7 @@ impl DepthwiseB {
         let n = self.offsets.len();
         DepthwisePanel {
             window: self.window,
-            weights: &self.weights[index * n..][..n],
+            weights: &self.weights.as_chunks().0[index * n..][..n],
             offsets: &self.offsets,
             max_offset: self.max_offset,
         }

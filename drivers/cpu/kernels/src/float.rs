@@ -4,9 +4,10 @@
 //! multiply-add per step. Kernels vectorise over output channels, never over k, so every instruction set gives the same bits. Taps in
 //! the padding are skipped, not multiplied by zero: pixels are grouped by the window of taps they see.
 
+use crate::elements::{Elements, Plain};
 use crate::error::{Result, product};
 use crate::gemm::COLS;
-use crate::stored::{Stored, put_f32s};
+use crate::stored::{Stored, put_elements};
 
 /// Pixels of a tile.
 pub(crate) const ROWS: usize = 6;
@@ -16,9 +17,23 @@ pub(crate) const ROWS: usize = 6;
 #[repr(C, align(64))]
 pub(crate) struct Line(pub(crate) [f32; COLS]);
 
+// SAFETY: an array of floats that fills the type.
+unsafe impl Plain for Line {
+    fn from_stored(bytes: &[u8]) -> Self {
+        let (floats, _) = bytes.as_chunks::<{ size_of::<f32>() }>();
+        let mut line = Self([0.0; COLS]);
+        line.0.iter_mut().zip(floats).for_each(|(to, from)| *to = f32::from_le_bytes(*from));
+        line
+    }
+
+    fn store(lines: &[Self], out: &mut Vec<u8>) {
+        lines.iter().for_each(|line| f32::store(&line.0, out));
+    }
+}
+
 /// Weights as `[panel][k][16]`; columns beyond `n` are zero.
 pub(crate) struct PackedF32 {
-    lines: Vec<Line>,
+    lines: Elements<Line>,
     k: usize,
 }
 
@@ -31,19 +46,17 @@ impl PackedF32 {
                 (0..k).map(|k| Line(core::array::from_fn(|c| if first + c < n { weight(k, first + c) } else { 0.0 }))),
             );
         }
-        Ok(Self { lines, k })
+        Ok(Self { lines: lines.into(), k })
     }
 
     /// Appends the packed weights.
     pub(crate) fn save(&self, out: &mut Vec<u8>) {
-        out.reserve(self.bytes());
-        self.lines.iter().for_each(|line| put_f32s(out, &line.0));
+        put_elements(out, &self.lines);
     }
 
     /// Reads the weights of `n` columns back.
     pub(crate) fn restore(k: usize, n: usize, from: &mut Stored<'_>) -> Result<Self> {
-        let floats = from.f32s(product("the packed weights", &[n.div_ceil(COLS), k, COLS])?)?;
-        Ok(Self { lines: floats.as_chunks().0.iter().map(|line| Line(*line)).collect(), k })
+        Ok(Self { lines: from.elements(product("the packed weights", &[n.div_ceil(COLS), k])?)?, k })
     }
 
     pub(crate) fn panel(&self, index: usize) -> &[Line] {

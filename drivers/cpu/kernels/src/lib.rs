@@ -48,6 +48,7 @@ mod arith;
 mod conv;
 mod depthwise;
 mod dispatch;
+mod elements;
 mod elementwise;
 mod epilogue;
 mod error;
@@ -72,6 +73,7 @@ mod x86_64;
 use x86_64::avx2;
 
 pub use conv::{ConvF32, ConvShape, ConvU8, WeightData, WeightLayout, Weights};
+pub use elements::{PackedBytes, SharedBytes};
 pub use elementwise::{
     BinaryOp, BinaryQ, binary_f32, binary_q, clip_f32, dequantize, lut, quantize, requantize, xor_sign,
 };

@@ -10,6 +10,7 @@ use super::finish_f32::{FinishF32, StoreTile};
 use super::shape::{ConvShape, Geometry};
 use super::weights::WeightLayout;
 use super::window::{Axis, axes};
+use crate::elements::PackedBytes;
 use crate::error::{Result, check_len, product};
 use crate::exec::Exec;
 use crate::float::{PackedF32, ROWS, RowsF32, Runs, TileF32};
@@ -69,14 +70,21 @@ impl ConvF32 {
         out
     }
 
-    /// The plan of [`ConvF32::to_packed`] with this bias and these bounds; nothing is packed again.
+    /// The plan of [`ConvF32::to_packed`] with this bias and these bounds; nothing is packed again, and shared memory
+    /// ([`PackedBytes::shared`]) is used in place.
     ///
     /// # Errors
     /// When the bytes are not those of a plan of this shape, or the bias does not fit it.
-    pub fn from_packed(shape: ConvShape, packed: &[u8], bias: Option<&[f32]>, lo: f32, hi: f32) -> Result<Self> {
+    pub fn from_packed<'a>(
+        shape: ConvShape,
+        packed: impl Into<PackedBytes<'a>>,
+        bias: Option<&[f32]>,
+        lo: f32,
+        hi: f32,
+    ) -> Result<Self> {
         let geometry = shape.geometry()?;
         bias.map_or(Ok(()), |b| check_len("the bias", b.len(), shape.out_c))?;
-        let mut packed = Stored::new(packed);
+        let mut packed = Stored::new(packed.into());
         let filter = if shape.is_depthwise() {
             Filter::Depthwise(DepthwiseF32::restore(geometry.k, shape.in_c, &mut packed)?)
         } else {

@@ -1,5 +1,7 @@
 //! The packed format: 32-byte blocks of weights per step, byte offsets into the activations per group, steps sorted into runs by form.
 
+use crate::elements::{Elements, Plain};
+
 /// Output columns of a panel.
 pub(crate) const COLS: usize = 16;
 /// Consecutive k of a group: what one 32-bit broadcast reads.
@@ -12,6 +14,19 @@ pub(crate) const PAIRINGS: [[u8; GROUP]; 3] = [[0, 1, 2, 3], [0, 2, 1, 3], [0, 3
 #[derive(Clone, Copy)]
 #[repr(C, align(32))]
 pub(crate) struct Block(pub(crate) [u8; 32]);
+
+// SAFETY: an array of bytes that fills the type.
+unsafe impl Plain for Block {
+    fn from_stored(bytes: &[u8]) -> Self {
+        let mut block = Self([0; 32]);
+        block.0.copy_from_slice(bytes);
+        block
+    }
+
+    fn store(blocks: &[Self], out: &mut Vec<u8>) {
+        blocks.iter().for_each(|b| out.extend_from_slice(&b.0));
+    }
+}
 
 /// Instruction sequence of a step. `Quad*` add two groups in 16 bits, `Pair*` take one, `Wide` works on 16-bit operands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,7 +110,7 @@ pub(crate) struct Panel<'a> {
 ///
 /// Invariant: for every panel, `blocks` and `offsets` hold exactly what `steps` asks for, and no offset exceeds `max_offset`.
 pub(crate) struct PackedB {
-    pub(super) blocks: Vec<Block>,
+    pub(super) blocks: Elements<Block>,
     pub(super) offsets: Vec<u32>,
     pub(super) panels: Vec<PanelIndex>,
     pub(super) max_offset: usize,

@@ -36,15 +36,15 @@ pub(crate) fn pack(
     if u32::try_from(max_offset).is_err() || u32::try_from(groups.len()).is_err() {
         return Err(KernelError::Overflow { what: "the extent of an activation row in bytes" });
     }
-    let mut packed = PackedB { blocks: Vec::new(), offsets: Vec::new(), panels: Vec::new(), max_offset };
+    let (mut blocks, mut offsets, mut panels) = (Vec::new(), Vec::new(), Vec::new());
     let mut weights = vec![GroupWeights::default(); groups.len()];
     for first in (0..n).step_by(COLS) {
         for (group, to) in groups.iter().zip(&mut weights) {
             gather(group, first..n.min(first + COLS), weight, to);
         }
-        push_panel(&mut packed, groups, &weights, packing);
+        panels.push(push_panel(&mut blocks, &mut offsets, groups, &weights, packing));
     }
-    Ok(packed)
+    Ok(PackedB { blocks: blocks.into(), offsets, panels, max_offset })
 }
 
 /// The weights of one group and panel; zero where there is no column or no k.
@@ -59,22 +59,28 @@ fn gather(group: &Group, columns: Range<usize>, weight: &dyn Fn(usize, usize) ->
     }
 }
 
-fn push_panel(packed: &mut PackedB, groups: &[Group], weights: &[GroupWeights], packing: Packing) {
+fn push_panel(
+    blocks: &mut Vec<Block>,
+    offsets: &mut Vec<u32>,
+    groups: &[Group],
+    weights: &[GroupWeights],
+    packing: Packing,
+) -> PanelIndex {
     let proof = Proof::new(weights);
     let runs = proof.runs(packing == Packing::Search);
-    let mut index = PanelIndex { block: packed.blocks.len(), offset: packed.offsets.len(), steps: [0; FORMS.len()] };
+    let mut index = PanelIndex { block: blocks.len(), offset: offsets.len(), steps: [0; FORMS.len()] };
     for form in FORMS {
         let run = &runs[form as usize];
         index.steps[form as usize] = run.len() as u32;
         for step in run {
-            push_step(&mut packed.blocks, form, *step, weights, &proof);
-            packed.offsets.push(groups[step.first].offset as u32);
+            push_step(blocks, form, *step, weights, &proof);
+            offsets.push(groups[step.first].offset as u32);
             if form.groups() == 2 {
-                packed.offsets.push(groups[step.second].offset as u32);
+                offsets.push(groups[step.second].offset as u32);
             }
         }
     }
-    packed.panels.push(index);
+    index
 }
 
 fn push_step(out: &mut Vec<Block>, form: Form, step: Step, weights: &[GroupWeights], proof: &Proof) {

@@ -2,14 +2,14 @@
 
 use super::format::{Block, COLS, FORMS, Form, GROUP, PackedB, PanelIndex};
 use crate::error::Result;
-use crate::stored::{Stored, damaged, put_blocks, put_u32s};
+use crate::stored::{Stored, damaged, put_elements, put_u32s};
 
 impl PackedB {
     /// Appends the packed weights.
     pub(crate) fn save(&self, out: &mut Vec<u8>) {
         self.panels.iter().for_each(|panel| put_u32s(out, &panel.steps));
         put_u32s(out, &self.offsets);
-        put_blocks(out, &self.blocks);
+        put_elements(out, &self.blocks);
     }
 
     /// Reads the weights of `n` columns back. The invariant of the type is checked: as many offsets and blocks as the steps
@@ -28,7 +28,7 @@ impl PackedB {
                 offset = grow(offset, form.groups()).ok_or_else(too_many)?;
             }
         }
-        let packed = Self { offsets: from.u32s(offset)?, blocks: from.blocks(block)?, panels, max_offset };
+        let packed = Self { offsets: from.u32s(offset)?, blocks: from.elements(block)?, panels, max_offset };
         if let Some(o) = packed.offsets.iter().find(|o| **o as usize > max_offset) {
             return Err(damaged(format!("offset {o} exceeds {max_offset}")));
         }
