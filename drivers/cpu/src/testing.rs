@@ -4,7 +4,7 @@ use crate::blob::Payload;
 use crate::device::CpuDevice;
 use crate::executable::CpuProgram;
 use ottava_hal::host::HostProgram;
-use ottava_hal::{DataType, Node, Program, QuantParams, SharedBytes, Shape, Tensor, TensorType, Value, ValueId};
+use ottava_hal::{DataType, Node, Program, QuantParams, Shape, SharedBytes, Tensor, TensorType, Value, ValueId};
 use ottava_kernels::Isa;
 use ottava_ops::{EvalCx, InferCx, InferInput, evaluate, infer};
 use std::sync::Arc;

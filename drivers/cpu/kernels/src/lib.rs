@@ -16,7 +16,7 @@
 //! | pooling | [`max_pool`], [`max_pool_f32`], [`average_pool_u8`], [`average_pool_f32`] over [`PoolShape`] |
 //! | change of parameters or type | [`quantize`], [`dequantize`], [`requantize`], [`xor_sign`] |
 //! | elementwise | [`binary_q`], [`binary_f32`], [`clip_f32`], [`lut`] |
-//! | layout | [`nchw_to_nhwc`], [`nhwc_to_nchw`] |
+//! | layout | [`nchw_to_nhwc`], [`nhwc_to_nchw`], [`quantize_nchw_to_nhwc`] |
 //! | list the kernels | [`KERNELS`] |
 //!
 //! ```
@@ -60,6 +60,7 @@ mod generic;
 mod isa;
 mod pool;
 mod pooling;
+mod quantize_layout;
 mod shared_out;
 mod stored;
 mod table;
@@ -84,5 +85,6 @@ pub use gemm::Packing;
 pub use isa::{Avx2, Isa};
 pub use pool::ThreadPool;
 pub use pooling::{PoolShape, average_pool_f32, average_pool_u8, max_pool, max_pool_f32};
+pub use quantize_layout::quantize_nchw_to_nhwc;
 pub use table::{KERNELS, Kernel, KernelOp};
 pub use transpose::{nchw_to_nhwc, nhwc_to_nchw};
