@@ -4,6 +4,8 @@
 //! The yardstick is measured in the same run: a chain of `vpmaddubsw`, `vpmaddwd` and `vpaddd` on registers, which is what saturating
 //! kernels are made of. Shares above 1 are possible, since exact kernels may add in 16 bits first.
 
+#![allow(unsafe_code)] // the yardstick is a sequence of instructions
+
 use std::time::Instant;
 
 use ottava_kernels::{
@@ -148,14 +150,39 @@ fn ceiling() -> f64 {
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2")]
 fn chain(rounds: usize) {
-    use core::arch::x86_64::*;
-    let ones = _mm256_set1_epi16(1);
-    let (x, w) = (std::hint::black_box(_mm256_set1_epi8(3)), std::hint::black_box(_mm256_set1_epi8(2)));
-    let mut acc = [_mm256_setzero_si256(); 8];
-    for _ in 0..rounds {
-        for acc in &mut acc {
-            *acc = _mm256_add_epi32(*acc, _mm256_madd_epi16(_mm256_maddubs_epi16(std::hint::black_box(x), w), ones));
-        }
+    macro_rules! link {
+        ($c:literal, $t:literal) => {
+            concat!(
+                "vpmaddubsw ",
+                $t,
+                ", ymm8, ymm9\nvpmaddwd ",
+                $t,
+                ", ",
+                $t,
+                ", ymm10\n",
+                "vpaddd ",
+                $c,
+                ", ",
+                $c,
+                ", ",
+                $t,
+                "\n"
+            )
+        };
     }
-    std::hint::black_box(acc);
+    // SAFETY: works on registers alone, all of them declared.
+    unsafe {
+        core::arch::asm!(
+            "2:",
+            link!("ymm0", "ymm11"), link!("ymm1", "ymm12"), link!("ymm2", "ymm13"), link!("ymm3", "ymm14"),
+            link!("ymm4", "ymm11"), link!("ymm5", "ymm12"), link!("ymm6", "ymm13"), link!("ymm7", "ymm14"),
+            "dec {n}",
+            "jnz 2b",
+            n = inout(reg) rounds => _,
+            out("ymm0") _, out("ymm1") _, out("ymm2") _, out("ymm3") _, out("ymm4") _, out("ymm5") _,
+            out("ymm6") _, out("ymm7") _, out("ymm8") _, out("ymm9") _, out("ymm10") _, out("ymm11") _,
+            out("ymm12") _, out("ymm13") _, out("ymm14") _,
+            options(nostack, nomem),
+        );
+    }
 }
