@@ -5,11 +5,11 @@ use crate::float::{Line, RowsF32, Runs, TileF32};
 use crate::gemm::Panel;
 use crate::generic;
 use crate::isa::Isa;
-use crate::tile::{Rows, Tile};
+use crate::tile::{GemmRows, GemmTile, Rows, Tile};
 
 impl Isa {
     /// Integer product of a tile; see [`generic::gemm_u8::tile`].
-    pub(crate) fn gemm_u8(self, a: &[u8], rows: &Rows, panel: &Panel<'_>, tile: &mut Tile) {
+    pub(crate) fn gemm_u8(self, a: &[u8], rows: &GemmRows, panel: &Panel<'_>, tile: &mut GemmTile) {
         match self {
             Self::Portable => generic::gemm_u8::tile(a, rows, panel, tile),
             Self::Avx2(proof) => crate::avx2::gemm_u8(proof, a, rows, panel, tile),

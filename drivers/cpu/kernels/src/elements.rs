@@ -86,6 +86,22 @@ impl<T> From<Vec<T>> for Elements<T> {
     }
 }
 
+impl<T> Default for Elements<T> {
+    fn default() -> Self {
+        Self::Owned(Vec::new())
+    }
+}
+
+impl<T: Plain> Elements<T> {
+    /// Appends elements; shared ones are copied first.
+    pub(crate) fn extend_from_slice(&mut self, more: &[T]) {
+        match self {
+            Self::Owned(own) => own.extend_from_slice(more),
+            Self::Shared { .. } => *self = Self::Owned([&*self, more].concat()),
+        }
+    }
+}
+
 impl<T: Plain> Deref for Elements<T> {
     type Target = [T];
 

@@ -1,14 +1,30 @@
-//! The packed format: 32-byte blocks of weights per step, byte offsets into the activations per group, steps sorted into runs by form.
+//! The packed format: panels of sixteen output columns, each a list of steps sorted into runs by [`Form`]; a step is some 32-byte
+//! blocks of weights and the byte offset at which it reads the activation row.
+//!
+//! | form | weights of one step | reads |
+//! |---|---|---|
+//! | `Dot` | `[16 columns][4 k]` s8 | 4 neighbouring bytes |
+//! | `Dot8` | `[16 columns][8 k]` s8 | 8 neighbouring bytes |
+//! | `Wide` | `[16 columns][k 0, k 2]`, then `[16 columns][k 1, k 3]` in 16 bits | 4 neighbouring bytes |
+//! | `QuadQuad`, `QuadPairs`, `Pairs` | 4 units of eight columns | a window of 16 bytes |
+//! | `Quad`, `Pair` | 2 units, 1 unit of eight columns | a window of 16 bytes |
+//! | `Pick` | a control, then `[8 columns][2]` in 16 bits | a window of 16 bytes |
+//!
+//! A *unit* is a block of shuffle controls and a block of weights, both `[8 columns][4]`: a control names the byte of the window that
+//! its weight meets, so each column places its weights as it likes. A step holds the controls of all its units, then their weights. In
+//! a *quad* two units are added in 16 bits, lane by lane, before they are widened; a *pair* unit is widened alone. Packing keeps each
+//! 16-bit sum within s16 for every activation. `Pick` multiplies in 32 bits; its controls are pairs (byte, 0x80), which widens to u16.
+//!
+//! The sum of a panel is that of its steps in any order. Every kernel reads every form that its instruction set meets; the portable
+//! kernel reads them all.
 
 use crate::elements::{Elements, Plain};
 
 /// Output columns of a panel.
 pub(crate) const COLS: usize = 16;
-/// Consecutive k of a group: what one 32-bit broadcast reads.
-pub(crate) const GROUP: usize = 4;
 
-/// The three ways to pair four activations; entry `p` lists which activation byte lands in which position.
-pub(crate) const PAIRINGS: [[u8; GROUP]; 3] = [[0, 1, 2, 3], [0, 2, 1, 3], [0, 3, 1, 2]];
+/// Activation bytes that a shuffle reaches.
+pub(crate) const WINDOW: usize = 16;
 
 /// 32 bytes on a 32-byte boundary, so that no load of weights crosses a cache line.
 #[derive(Clone, Copy)]
@@ -28,92 +44,113 @@ unsafe impl Plain for Block {
     }
 }
 
-/// Instruction sequence of a step. `Quad*` add two groups in 16 bits, `Pair*` take one, `Wide` works on 16-bit operands.
+/// What the blocks of a step hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
 pub(crate) enum Form {
-    /// Two groups, both in natural order.
-    Quad,
-    /// Two groups, the second shuffled to pairing 1 in all columns.
-    Quad02,
-    /// Two groups, the second shuffled to pairing 2 in all columns.
-    Quad03,
-    /// Two groups, the first with one pairing per column.
-    QuadCol,
-    /// One group in natural order.
-    Pair,
-    /// One group in pairing 1.
-    Pair02,
-    /// One group in pairing 2.
-    Pair03,
-    /// One group with one pairing per column.
-    PairCol,
-    /// One group on 16-bit operands.
+    /// Four k of sixteen columns in s8: one four-way dot product per column.
+    Dot,
+    /// Eight k of sixteen columns in s8: two columns' k side by side, as 2 x 8 by 8 x 2 products want them.
+    Dot8,
+    /// Four k of sixteen columns in 16 bits.
     Wide,
+    /// Two quads of one window.
+    QuadQuad,
+    /// A quad and two pair units of one window.
+    QuadPairs,
+    /// Four pair units of one window.
+    Pairs,
+    /// One quad.
+    Quad,
+    /// One pair unit.
+    Pair,
+    /// Two k per column in 16 bits.
+    Pick,
 }
 
-/// All forms in the order in which a panel stores its runs.
-pub(crate) const FORMS: [Form; 9] = [
-    Form::Quad,
-    Form::Quad02,
-    Form::Quad03,
-    Form::QuadCol,
-    Form::Pair,
-    Form::Pair02,
-    Form::Pair03,
-    Form::PairCol,
-    Form::Wide,
-];
+/// Forms of a half panel, in the order of their runs.
+pub(crate) const WINDOW_FORMS: [Form; 6] =
+    [Form::QuadQuad, Form::QuadPairs, Form::Pairs, Form::Quad, Form::Pair, Form::Pick];
+
+/// Number of runs of a panel.
+pub(crate) const N_RUNS: usize = 3 + 2 * WINDOW_FORMS.len();
+
+/// The form of each run, in the order in which a panel stores them: whole panels, then columns 0..8, then columns 8..16.
+pub(crate) const RUNS: [Form; N_RUNS] = {
+    let [a, b, c, d, e, f] = WINDOW_FORMS;
+    [Form::Dot, Form::Dot8, Form::Wide, a, b, c, d, e, f, a, b, c, d, e, f]
+};
 
 impl Form {
-    /// Blocks of weights (and shuffle controls) per step.
-    pub(crate) fn blocks(self) -> usize {
+    /// Blocks per step.
+    pub(crate) const fn blocks(self) -> usize {
         match self {
-            Self::Pair | Self::Pair02 | Self::Pair03 => 2,
-            Self::PairCol => 3,
-            Self::Quad | Self::Quad02 | Self::Quad03 | Self::Wide => 4,
-            Self::QuadCol => 5,
+            Self::Dot | Self::Pair | Self::Pick => 2,
+            Self::Dot8 | Self::Wide | Self::Quad => 4,
+            Self::QuadQuad | Self::QuadPairs | Self::Pairs => 8,
         }
     }
 
-    /// Groups, and so offsets, per step.
-    pub(crate) fn groups(self) -> usize {
-        if (self as usize) < Form::Pair as usize { 2 } else { 1 }
+    /// Bytes of the activation row that a step reads.
+    pub(crate) const fn width(self) -> usize {
+        match self {
+            Self::Dot | Self::Wide => 4,
+            Self::Dot8 => 8,
+            _ => WINDOW,
+        }
     }
-}
 
-/// Byte order of a pairing: position `r` of a column holds activation `pairing_bytes(p)[r]`.
-pub(crate) fn pairing_bytes(pairing: usize) -> [u8; GROUP] {
-    PAIRINGS[pairing]
-}
-
-/// Pairing bytes of column `c` in a shuffle-control block: columns 0..8 in the low nibbles, 8..16 in the high nibbles.
-pub(crate) fn control(block: &Block, c: usize) -> [u8; GROUP] {
-    let at = c % 8 * GROUP;
-    core::array::from_fn(|r| if c < 8 { block.0[at + r] & 15 } else { block.0[at + r] >> 4 })
+    /// Index of its run; window forms of columns 8..16 come [`WINDOW_FORMS`] later.
+    pub(crate) const fn run(self) -> usize {
+        self as usize
+    }
 }
 
 /// Sixteen output columns.
 #[derive(Clone, Copy)]
 pub(crate) struct Panel<'a> {
-    /// Weights and controls of all steps, run after run.
+    /// Blocks of all steps, run after run.
     pub(crate) blocks: &'a [Block],
-    /// One byte offset into the activation row per group, in step order.
+    /// One byte offset into the activation row per step, in the same order.
     pub(crate) offsets: &'a [u32],
-    /// Steps per run, in the order of [`FORMS`].
-    pub(crate) steps: &'a [u32; FORMS.len()],
-    /// Largest entry of `offsets`.
-    pub(crate) max_offset: usize,
+    /// Steps per run, in the order of [`RUNS`].
+    pub(crate) steps: &'a [u32; N_RUNS],
+    /// Bytes from the start of an activation row that steps may read.
+    pub(crate) reach: usize,
+}
+
+/// The steps of one run.
+#[derive(Clone, Copy)]
+pub(crate) struct Run<'a> {
+    /// `form.blocks()` per step.
+    pub(crate) blocks: &'a [Block],
+    /// One per step.
+    pub(crate) offsets: &'a [u32],
+}
+
+impl<'a> Panel<'a> {
+    /// The steps of a form; of a window form those of columns 0..8.
+    pub(crate) fn run(&self, form: Form) -> Run<'a> {
+        self.run_at(form.run())
+    }
+
+    /// The steps of run `index`.
+    pub(crate) fn run_at(&self, index: usize) -> Run<'a> {
+        let n = |run: usize| self.steps[run] as usize;
+        let (block, offset) = (0..index).fold((0, 0), |(b, o), run| (b + n(run) * RUNS[run].blocks(), o + n(run)));
+        let (n, form) = (n(index), RUNS[index]);
+        Run { blocks: &self.blocks[block..][..n * form.blocks()], offsets: &self.offsets[offset..][..n] }
+    }
 }
 
 /// All panels of a weight matrix.
 ///
-/// Invariant: for every panel, `blocks` and `offsets` hold exactly what `steps` asks for, and no offset exceeds `max_offset`.
+/// Invariant: for every panel, `blocks` and `offsets` hold exactly what `steps` asks for, and every step reads within `reach` bytes.
 pub(crate) struct PackedB {
     pub(super) blocks: Elements<Block>,
     pub(super) offsets: Vec<u32>,
     pub(super) panels: Vec<PanelIndex>,
-    pub(super) max_offset: usize,
+    pub(super) reach: usize,
 }
 
 /// Where a panel's parts begin.
@@ -121,7 +158,7 @@ pub(crate) struct PackedB {
 pub(super) struct PanelIndex {
     pub(super) block: usize,
     pub(super) offset: usize,
-    pub(super) steps: [u32; FORMS.len()],
+    pub(super) steps: [u32; N_RUNS],
 }
 
 impl PackedB {
@@ -133,13 +170,13 @@ impl PackedB {
     /// Panel `index`.
     pub(crate) fn panel(&self, index: usize) -> Panel<'_> {
         let at = &self.panels[index];
-        let count =
-            |per: fn(Form) -> usize| FORMS.iter().map(|f| at.steps[*f as usize] as usize * per(*f)).sum::<usize>();
+        let counts = || RUNS.iter().zip(at.steps).map(|(form, n)| (n as usize, form.blocks()));
+        let (blocks, offsets): (usize, usize) = (counts().map(|(n, b)| n * b).sum(), counts().map(|(n, _)| n).sum());
         Panel {
-            blocks: &self.blocks[at.block..at.block + count(Form::blocks)],
-            offsets: &self.offsets[at.offset..at.offset + count(Form::groups)],
+            blocks: &self.blocks[at.block..][..blocks],
+            offsets: &self.offsets[at.offset..][..offsets],
             steps: &at.steps,
-            max_offset: self.max_offset,
+            reach: self.reach,
         }
     }
 }
