@@ -1,15 +1,32 @@
-//! The kernel table: one line per product kernel. Tests, benchmarks and reports derive from it.
+//! The tables: one line per instruction set, one line per product kernel. Dispatch, tests, benchmarks and reports derive from them.
 
-/// What a kernel computes; its instruction set chooses the instance (see `dispatch.rs`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum KernelOp {
-    /// u8 activations times s8 weights (16-bit weights in wide groups) to i32.
-    GemmU8,
-    /// Depthwise: u8 activations times 16-bit weights to i32.
-    DepthwiseU8,
-    /// f32 in ascending k with fused multiply-adds.
-    GemmF32,
+use crate::depthwise::DepthwisePanel;
+use crate::float::{Line, RowsF32, Runs, TileF32};
+use crate::gemm::Panel;
+use crate::generic;
+use crate::isa::IsaEntry;
+use crate::tile::{Rows, Tile};
+use crate::vectorize::Loops;
+
+#[cfg(target_arch = "x86_64")]
+use crate::avx2;
+
+/// u8 activations times s8 weights (16-bit weights in wide groups) to i32; see [`generic::gemm_u8::tile`].
+///
+/// # Safety
+/// The CPU has the features that the kernel was compiled for. The same holds for the other kinds.
+pub(crate) type GemmU8Fn = unsafe fn(&[u8], &Rows, &Panel<'_>, &mut Tile);
+/// Depthwise: u8 activations times 16-bit weights to i32; see [`generic::depthwise_u8::tile`].
+pub(crate) type DepthwiseU8Fn = unsafe fn(&[u8], &Rows, &DepthwisePanel<'_>, &mut Tile);
+/// f32 in ascending k with fused multiply-adds; see [`generic::gemm_f32::tile`].
+pub(crate) type GemmF32Fn = unsafe fn(&[f32], &RowsF32, &Runs, &[Line], &mut TileF32);
+
+/// The entry of a kernel, and so what it computes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Run {
+    GemmU8(GemmU8Fn),
+    DepthwiseU8(DepthwiseU8Fn),
+    GemmF32(GemmF32Fn),
 }
 
 /// A product kernel.
@@ -23,22 +40,33 @@ pub struct Kernel {
     pub exact: bool,
     /// Multiply-adds per clock that the instruction sequence allows at best on a core with two multipliers; 0 where nothing is promised.
     pub peak_macs_per_clock: u32,
-    /// What it computes.
-    pub op: KernelOp,
+    /// What it computes, and how.
+    pub(crate) run: Run,
 }
 
-const fn kernel(name: &'static str, isa: &'static str, peak_macs_per_clock: u32, op: KernelOp) -> Kernel {
-    Kernel { name, isa, exact: true, peak_macs_per_clock, op }
+const fn kernel(name: &'static str, isa: &'static str, peak_macs_per_clock: u32, run: Run) -> Kernel {
+    Kernel { name, isa, exact: true, peak_macs_per_clock, run }
 }
 
-/// All product kernels.
+/// All instruction sets of the architecture, slowest first. The first runs everywhere.
+#[rustfmt::skip]
+pub(crate) static ISAS: &[IsaEntry] = &[
+    IsaEntry { name: "portable", detect: || true, falls_back: &[], loops: Loops::Baseline, speed: [4, 2] },
+    #[cfg(target_arch = "x86_64")]
+    IsaEntry { name: "avx2", detect: avx2::detect, falls_back: &["portable"], loops: Loops::Avx2, speed: [64, 24] },
+];
+
+/// All product kernels of the architecture.
 pub static KERNELS: &[Kernel] = &[
-    kernel("gemm_u8_s8_s32_4x16x4_portable", "portable", 0, KernelOp::GemmU8),
-    kernel("gemm_u8_s8_s32_4x16x4_avx2", "avx2", 42, KernelOp::GemmU8),
-    kernel("dw_u8_s16_s32_4x16x2_portable", "portable", 0, KernelOp::DepthwiseU8),
-    kernel("dw_u8_s16_s32_4x16x2_avx2", "avx2", 32, KernelOp::DepthwiseU8),
-    kernel("gemm_f32_f32_f32_6x16x1_portable", "portable", 0, KernelOp::GemmF32),
-    kernel("gemm_f32_f32_f32_6x16x1_avx2", "avx2", 16, KernelOp::GemmF32),
+    kernel("gemm_u8_s8_s32_4x16x4_portable", "portable", 0, Run::GemmU8(generic::gemm_u8::tile)),
+    kernel("dw_u8_s16_s32_4x16x2_portable", "portable", 0, Run::DepthwiseU8(generic::depthwise_u8::tile)),
+    kernel("gemm_f32_f32_f32_6x16x1_portable", "portable", 0, Run::GemmF32(generic::gemm_f32::tile)),
+    #[cfg(target_arch = "x86_64")]
+    kernel("gemm_u8_s8_s32_4x16x4_avx2", "avx2", 42, Run::GemmU8(avx2::gemm_u8)),
+    #[cfg(target_arch = "x86_64")]
+    kernel("dw_u8_s16_s32_4x16x2_avx2", "avx2", 32, Run::DepthwiseU8(avx2::depthwise_u8)),
+    #[cfg(target_arch = "x86_64")]
+    kernel("gemm_f32_f32_f32_6x16x1_avx2", "avx2", 16, Run::GemmF32(avx2::gemm_f32)),
 ];
 
 #[cfg(test)]
@@ -163,15 +191,19 @@ mod tests {
 
     #[test]
     fn every_kernel_equals_a_naive_sum() {
-        for (kernel, isa) in KERNELS.iter().filter_map(|k| Isa::parse(k.isa).ok().map(|isa| (k, isa))) {
-            match kernel.op {
-                KernelOp::GemmU8 => {
+        for kernel in KERNELS {
+            let Ok(isa) = Isa::parse(kernel.isa) else {
+                eprintln!("skipped: {}: this machine has no {}", kernel.name, kernel.isa);
+                continue;
+            };
+            match kernel.run {
+                Run::GemmU8(_) => {
                     let mut seen = [0; FORMS.len()];
                     check_gemm_u8(isa, &mut seen);
                     assert!(seen.iter().all(|n| *n > 0), "{}: forms never reached: {seen:?}", kernel.name);
                 }
-                KernelOp::DepthwiseU8 => check_depthwise_u8(isa),
-                KernelOp::GemmF32 => check_gemm_f32(isa),
+                Run::DepthwiseU8(_) => check_depthwise_u8(isa),
+                Run::GemmF32(_) => check_gemm_f32(isa),
             }
         }
     }
@@ -182,11 +214,14 @@ mod tests {
             assert!(kernel.name.ends_with(&format!("_{}", kernel.isa)), "{}", kernel.name);
             assert!(KERNELS[..i].iter().all(|k| k.name != kernel.name), "{}", kernel.name);
         }
-        for isa in Isa::available() {
-            for op in [KernelOp::GemmU8, KernelOp::DepthwiseU8, KernelOp::GemmF32] {
-                assert!(KERNELS.iter().any(|k| k.isa == isa.name() && k.op == op), "{} lacks {op:?}", isa.name());
-            }
+    }
+
+    #[test]
+    fn every_instruction_set_has_a_kernel_of_its_own() {
+        for name in Isa::known() {
+            assert!(KERNELS.iter().any(|k| k.isa == name), "{name}");
         }
+        assert!(KERNELS.iter().all(|k| Isa::known().any(|name| name == k.isa)));
     }
 
     #[test]

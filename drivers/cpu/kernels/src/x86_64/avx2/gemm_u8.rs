@@ -15,7 +15,6 @@
 use core::arch::x86_64::*;
 
 use crate::gemm::{Block, Form, GROUP, Panel};
-use crate::isa::Avx2;
 use crate::tile::{ROWS, Rows, Tile, check_panel};
 
 type Half = [__m256i; 2];
@@ -25,10 +24,11 @@ type Acc<const R: usize> = [Half; R];
 const SHUFFLE: [i32; 3] = [0x0302_0100, 0x0301_0200, 0x0201_0300];
 
 /// See [`crate::generic::gemm_u8::tile`].
-pub(crate) fn tile(_proof: Avx2, a: &[u8], rows: &Rows, panel: &Panel<'_>, tile: &mut Tile) {
+#[target_feature(enable = "avx2")]
+pub(crate) fn tile(a: &[u8], rows: &Rows, panel: &Panel<'_>, tile: &mut Tile) {
     rows.check(a.len(), panel.max_offset, GROUP);
     check_panel(panel);
-    // SAFETY: the token proves AVX2; the checks above prove every activation read (see `Reader`).
+    // SAFETY: the checks above prove every activation read (see `Reader`).
     unsafe {
         match rows.n {
             1 => run::<1>(a, rows, panel, tile),
