@@ -9,7 +9,7 @@ use crate::tile::{GemmRows, GemmTile, Rows, Tile};
 use crate::vectorize::Loops;
 
 #[cfg(target_arch = "x86_64")]
-use crate::avx2;
+use crate::{avx_vnni, avx2, avx512_vnni};
 
 /// u8 activations times s8 weights (16-bit weights in wide groups) to i32; see [`generic::gemm_u8::tile`].
 ///
@@ -51,9 +51,15 @@ const fn kernel(name: &'static str, isa: &'static str, peak_macs_per_clock: u32,
 /// All instruction sets of the architecture, slowest first. The first runs everywhere.
 #[rustfmt::skip]
 pub(crate) static ISAS: &[IsaEntry] = &[
-    IsaEntry { name: "portable", detect: || true, falls_back: &[], loops: Loops::Baseline, speed: [4, 2] },
+    IsaEntry { name: "portable", detect: || true, pays: || true, falls_back: &[], loops: Loops::Baseline, speed: [4, 2] },
     #[cfg(target_arch = "x86_64")]
-    IsaEntry { name: "avx2", detect: avx2::detect, falls_back: &["portable"], loops: Loops::Avx2, speed: [64, 24] },
+    IsaEntry { name: "avx2", detect: avx2::detect, pays: || true, falls_back: &["portable"], loops: Loops::Avx2, speed: [64, 24] },
+    #[cfg(target_arch = "x86_64")]
+    IsaEntry { name: "avxvnni", detect: avx_vnni::detect, pays: || true, falls_back: &["avx2", "portable"], loops: Loops::Avx2, speed: [130, 24] },
+    #[cfg(target_arch = "x86_64")]
+    IsaEntry { name: "avx512vnni256", detect: avx512_vnni::detect, pays: || true, falls_back: &["avx2", "portable"], loops: Loops::Avx2, speed: [130, 24] },
+    #[cfg(target_arch = "x86_64")]
+    IsaEntry { name: "avx512vnni", detect: avx512_vnni::detect, pays: avx512_vnni::wide_pays, falls_back: &["avx2", "portable"], loops: Loops::Avx2, speed: [200, 36] },
 ];
 
 /// All product kernels of the architecture.
@@ -67,6 +73,14 @@ pub static KERNELS: &[Kernel] = &[
     kernel("dw_u8_s16_s32_4x16x2_avx2", "avx2", 32, Run::DepthwiseU8(avx2::depthwise_u8)),
     #[cfg(target_arch = "x86_64")]
     kernel("gemm_f32_f32_f32_6x16x1_avx2", "avx2", 16, Run::GemmF32(avx2::gemm_f32)),
+    #[cfg(target_arch = "x86_64")]
+    kernel("gemm_u8_s8_s32_8x16x4_avxvnni", "avxvnni", 64, Run::GemmU8(avx_vnni::gemm_u8)),
+    #[cfg(target_arch = "x86_64")]
+    kernel("gemm_u8_s8_s32_8x16x4_avx512vnni256", "avx512vnni256", 64, Run::GemmU8(avx512_vnni::gemm_u8_256)),
+    #[cfg(target_arch = "x86_64")]
+    kernel("gemm_u8_s8_s32_8x16x4_avx512vnni", "avx512vnni", 128, Run::GemmU8(avx512_vnni::gemm_u8)),
+    #[cfg(target_arch = "x86_64")]
+    kernel("gemm_f32_f32_f32_6x16x1_avx512vnni", "avx512vnni", 32, Run::GemmF32(avx512_vnni::gemm_f32)),
 ];
 
 #[cfg(test)]
@@ -124,7 +138,7 @@ mod tests {
         Rows { at: core::array::from_fn(|r| r.min(n - 1) * stride), n }
     }
 
-    fn check_gemm_u8(isa: Isa, packing: Packing, seen: &mut [u32; FORMS.len()]) {
+    fn check_gemm_u8(kernel: GemmU8Fn, packing: Packing, seen: &mut [u32; FORMS.len()]) {
         let mut rng = Rng(0x1234_5678_9ABC_DEF1);
         for (k, kind) in (1..=70).chain([130, 256]).flat_map(|k| (0..KINDS).map(move |w| (k, w))) {
             let n = 1 + (k + kind) % GEMM_ROWS;
@@ -136,7 +150,8 @@ mod tests {
             for data in 0..4 {
                 let extent = (n - 1) * k + packed.panel(0).reach;
                 let (a, mut tile) = (activations(data, extent, &mut rng), GemmTile::ZERO);
-                isa.gemm_u8(&a, &rows(n, k), &packed.panel(0), &mut tile);
+                // SAFETY: the caller has detected the kernel's instruction set.
+                unsafe { kernel(&a, &rows(n, k), &packed.panel(0), &mut tile) };
                 for (r, c) in (0..n).flat_map(|r| (0..COLS).map(move |c| (r, c))) {
                     let want: i32 = (0..k).map(|i| i32::from(a[r * k + i]) * i32::from(w[i][c])).sum();
                     assert_eq!(tile.0[r][c], want, "{packing:?} k {k} weights {kind} data {data} row {r} column {c}");
@@ -195,14 +210,23 @@ mod tests {
                 continue;
             };
             match kernel.run {
-                Run::GemmU8(_) => {
+                Run::GemmU8(run) => {
                     let mut seen = [0; FORMS.len()];
-                    Packing::ALL.into_iter().for_each(|packing| check_gemm_u8(isa, packing, &mut seen));
+                    Packing::ALL.into_iter().for_each(|packing| check_gemm_u8(run, packing, &mut seen));
                     assert!(seen.iter().all(|n| *n > 0), "{}: forms never reached: {seen:?}", kernel.name);
                 }
                 Run::DepthwiseU8(_) => check_depthwise_u8(isa),
                 Run::GemmF32(_) => check_gemm_f32(isa),
             }
+        }
+    }
+
+    #[test]
+    fn every_model_equals_a_naive_sum() {
+        for (name, model) in crate::model::GEMM_U8 {
+            let mut seen = [0; FORMS.len()];
+            Packing::ALL.into_iter().for_each(|packing| check_gemm_u8(*model, packing, &mut seen));
+            assert!(seen.iter().all(|n| *n > 0), "{name}: forms never reached: {seen:?}");
         }
     }
 

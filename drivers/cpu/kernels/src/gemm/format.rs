@@ -11,6 +11,8 @@
 //! kernel reads them all.
 
 /// Output columns of a panel.
+use alloc::vec::Vec;
+
 pub(crate) const COLS: usize = 16;
 
 /// 32 bytes on a 32-byte boundary, so that no load of weights crosses a cache line.
