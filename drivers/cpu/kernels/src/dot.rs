@@ -132,7 +132,8 @@ impl<const R: usize> Reader<R> {
     #[inline(always)]
     fn dot<D: Dot, const CHAINS: usize>(self, d: D, run: Run<'_>, acc: &mut [Acc<D, R>; CHAINS]) {
         let blocks = run.blocks.as_chunks::<COLS_BLOCKS>().0;
-        let ((steps, last), (offsets, last_offsets)) = (blocks.as_chunks::<CHAINS>(), run.offsets.as_chunks::<CHAINS>());
+        let ((steps, last), (offsets, last_offsets)) =
+            (blocks.as_chunks::<CHAINS>(), run.offsets.as_chunks::<CHAINS>());
         for (steps, offsets) in steps.iter().zip(offsets) {
             for ((w, at), acc) in steps.iter().zip(offsets).zip(acc.iter_mut()) {
                 self.step(d, w, *at, acc);

@@ -88,7 +88,7 @@ mod tests {
     use super::*;
     use crate::depthwise::{DepthwiseB, DepthwiseWindow};
     use crate::float::{self, PackedF32, RowsF32, Runs, TileF32};
-    use crate::gemm::{COLS, FORMS, Packing, Span, pack};
+    use crate::gemm::{COLS, N_RUNS, Packing, Span, pack};
     use crate::isa::Isa;
     use crate::tile::{GEMM_ROWS, GemmTile, ROWS, Rows, Tile};
 
@@ -138,7 +138,7 @@ mod tests {
         Rows { at: core::array::from_fn(|r| r.min(n - 1) * stride), n }
     }
 
-    fn check_gemm_u8(kernel: GemmU8Fn, packing: Packing, seen: &mut [u32; FORMS.len()]) {
+    fn check_gemm_u8(kernel: GemmU8Fn, packing: Packing, seen: &mut [u32; N_RUNS]) {
         let mut rng = Rng(0x1234_5678_9ABC_DEF1);
         for (k, kind) in (1..=70).chain([130, 256]).flat_map(|k| (0..KINDS).map(move |w| (k, w))) {
             let n = 1 + (k + kind) % GEMM_ROWS;
@@ -211,7 +211,7 @@ mod tests {
             };
             match kernel.run {
                 Run::GemmU8(run) => {
-                    let mut seen = [0; FORMS.len()];
+                    let mut seen = [0; N_RUNS];
                     Packing::ALL.into_iter().for_each(|packing| check_gemm_u8(run, packing, &mut seen));
                     assert!(seen.iter().all(|n| *n > 0), "{}: forms never reached: {seen:?}", kernel.name);
                 }
@@ -224,7 +224,7 @@ mod tests {
     #[test]
     fn every_model_equals_a_naive_sum() {
         for (name, model) in crate::model::GEMM_U8 {
-            let mut seen = [0; FORMS.len()];
+            let mut seen = [0; N_RUNS];
             Packing::ALL.into_iter().for_each(|packing| check_gemm_u8(*model, packing, &mut seen));
             assert!(seen.iter().all(|n| *n > 0), "{name}: forms never reached: {seen:?}");
         }

@@ -58,7 +58,7 @@ impl ConvU8 {
         bias: Option<&[i32]>,
         epilogue: Epilogue,
     ) -> Result<Self> {
-        Self::with_packing(shape, weights, x_zero_point, bias, epilogue, Packing::Dot)
+        Self::with_packing(shape, weights, x_zero_point, bias, epilogue, Packing::Windows)
     }
 
     /// As [`ConvU8::new`], with a choice of the layout. A matrix product of two activations packs its right side at run time with

@@ -7,6 +7,7 @@ mod compiled;
 mod depthwise_u8;
 mod gemm_f32;
 mod gemm_u8;
+mod gemm_u8_dot;
 
 pub(crate) use compiled::compiled;
 pub(crate) use depthwise_u8::tile as depthwise_u8;
