@@ -1,34 +1,30 @@
-//! The one place that turns an [`Isa`] into a kernel.
+//! Calls through an [`Isa`]: its own kernels, or those of the instruction set that it falls back on.
 
 use crate::depthwise::DepthwisePanel;
 use crate::float::{Line, RowsF32, Runs, TileF32};
 use crate::gemm::Panel;
-use crate::generic;
 use crate::isa::Isa;
 use crate::tile::{GemmRows, GemmTile, Rows, Tile};
 
 impl Isa {
-    /// Integer product of a tile; see [`generic::gemm_u8::tile`].
+    /// Integer product of a tile; see [`crate::generic::gemm_u8::tile`].
+    #[inline]
     pub(crate) fn gemm_u8(self, a: &[u8], rows: &GemmRows, panel: &Panel<'_>, tile: &mut GemmTile) {
-        match self {
-            Self::Portable => generic::gemm_u8::tile(a, rows, panel, tile),
-            Self::Avx2(proof) => crate::avx2::gemm_u8(proof, a, rows, panel, tile),
-        }
+        // SAFETY: an `Isa` exists only where its features were detected, and so those of what it falls back on.
+        unsafe { (self.gemm_u8)(a, rows, panel, tile) }
     }
 
-    /// f32 product of a tile; see [`generic::gemm_f32::tile`].
+    /// f32 product of a tile; see [`crate::generic::gemm_f32::tile`].
+    #[inline]
     pub(crate) fn gemm_f32(self, a: &[f32], rows: &RowsF32, runs: &Runs, b: &[Line], tile: &mut TileF32) {
-        match self {
-            Self::Portable => generic::gemm_f32::tile(a, rows, runs, b, tile),
-            Self::Avx2(proof) => crate::avx2::gemm_f32(proof, a, rows, runs, b, tile),
-        }
+        // SAFETY: as in `gemm_u8`.
+        unsafe { (self.gemm_f32)(a, rows, runs, b, tile) }
     }
 
-    /// Integer depthwise product of a tile; see [`generic::depthwise_u8::tile`].
+    /// Integer depthwise product of a tile; see [`crate::generic::depthwise_u8::tile`].
+    #[inline]
     pub(crate) fn depthwise_u8(self, a: &[u8], rows: &Rows, panel: &DepthwisePanel<'_>, tile: &mut Tile) {
-        match self {
-            Self::Portable => generic::depthwise_u8::tile(a, rows, panel, tile),
-            Self::Avx2(proof) => crate::avx2::depthwise_u8(proof, a, rows, panel, tile),
-        }
+        // SAFETY: as in `gemm_u8`.
+        unsafe { (self.depthwise_u8)(a, rows, panel, tile) }
     }
 }

@@ -3,9 +3,10 @@
 //! Only what is multiplied is viewed in place. What decides where kernels read (steps, offsets) is always copied, so that
 //! a mapped file that a foreign program changes meanwhile gives other numbers and never a read outside an operand.
 
+use alloc::sync::Arc;
+use alloc::vec::Vec;
 use core::fmt;
 use core::ops::Deref;
-use std::sync::Arc;
 
 /// Memory that several own together; its bytes never move.
 pub type SharedBytes = Arc<dyn AsRef<[u8]> + Send + Sync>;
@@ -159,10 +160,10 @@ mod tests {
 
     #[test]
     fn memory_that_shrinks_has_no_elements() {
-        struct Fickle(std::sync::atomic::AtomicBool);
+        struct Fickle(core::sync::atomic::AtomicBool);
         impl AsRef<[u8]> for Fickle {
             fn as_ref(&self) -> &[u8] {
-                if self.0.swap(true, std::sync::atomic::Ordering::Relaxed) { &[] } else { &[0; 16] }
+                if self.0.swap(true, core::sync::atomic::Ordering::Relaxed) { &[] } else { &[0; 16] }
             }
         }
         let owner: SharedBytes = Arc::new(Fickle(false.into()));

@@ -35,19 +35,26 @@
 //! # Ok::<(), KernelError>(())
 //! ```
 //!
-//! **Inside.** A folder per instruction set holds the product kernels (`generic`, `x86_64`); `dispatch` is the one place that chooses,
-//! `table` lists them and tests each against a naive sum. `gemm` explains the packed format and why `vpmaddubsw` is exact on it; `tile`
-//! is the register tile between product and epilogue; `conv` are the plans. Everything elementwise is a plain loop compiled once per
+//! **Inside.** A folder per instruction set holds the product kernels (`generic`, `x86_64`); `table` lists instruction sets and kernels, one
+//! line each, and tests each kernel against a naive sum; `isa` chooses once, `dispatch` calls. `gemm` explains the packed format and why `vpmaddubsw` is exact on it; `tile`
+//! is the register tile between product and epilogue; `dot` is the tiling over dot product instructions, `model` runs it without them; `conv` are the plans. Everything elementwise is a plain loop compiled once per
 //! instruction set (`vectorize`). `pool` and `shared_out` state the threading protocol and who may write what.
 //!
-//! **Unsafe** code is confined to intrinsics behind a checked entry (each entry proves all its reads), to the token's calls of
-//! `target_feature` functions, to `SharedOut` and to the pool.
+//! **Without the standard library** (feature `std`, on by default, off) everything is here but threads: a pool is the caller's thread.
+//!
+//! **Unsafe** code is confined to intrinsics behind a checked entry (each entry proves all its reads), to the calls of
+//! detected `target_feature` functions, to `SharedOut` and to the pool.
+#![cfg_attr(not(feature = "std"), no_std)]
 #![allow(unsafe_code)] // the one crate of the CPU driver that talks to the instruction set; every block names its reason
+
+extern crate alloc;
 
 mod arith;
 mod conv;
 mod depthwise;
 mod dispatch;
+#[cfg(any(test, target_arch = "x86_64"))]
+mod dot;
 mod elements;
 mod elementwise;
 mod epilogue;
@@ -55,9 +62,14 @@ mod error;
 mod exec;
 mod finish;
 mod float;
+#[cfg(not(feature = "std"))]
+mod float_ops;
 mod gemm;
 mod generic;
 mod isa;
+#[cfg(test)]
+mod model;
+#[cfg_attr(not(feature = "std"), path = "pool_single.rs")]
 mod pool;
 mod pooling;
 mod quantize_layout;
@@ -71,7 +83,7 @@ mod vectorize;
 mod x86_64;
 
 #[cfg(target_arch = "x86_64")]
-use x86_64::avx2;
+use x86_64::{avx_vnni, avx2, avx512_vnni};
 
 pub use conv::{ConvF32, ConvShape, ConvU8, WeightData, WeightLayout, Weights};
 pub use elements::{PackedBytes, SharedBytes};
@@ -82,9 +94,9 @@ pub use epilogue::{Epilogue, OtherQ, OutMut, OutQ};
 pub use error::{KernelError, Result};
 pub use exec::Exec;
 pub use gemm::Packing;
-pub use isa::{Avx2, Isa};
+pub use isa::Isa;
 pub use pool::ThreadPool;
 pub use pooling::{PoolShape, average_pool_f32, average_pool_u8, max_pool, max_pool_f32};
 pub use quantize_layout::quantize_nchw_to_nhwc;
-pub use table::{KERNELS, Kernel, KernelOp};
+pub use table::{KERNELS, Kernel};
 pub use transpose::{nchw_to_nhwc, nhwc_to_nchw};

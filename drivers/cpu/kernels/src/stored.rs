@@ -3,6 +3,10 @@
 //!
 //! What is large lies at a multiple of [`ALIGN`] from the beginning, so that it can be used where it is ([`Elements`]).
 
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
 use crate::elements::{Elements, PackedBytes, Plain};
 use crate::error::{KernelError, Result};
 

@@ -1,15 +1,32 @@
-//! The kernel table: one line per product kernel. Tests, benchmarks and reports derive from it.
+//! The tables: one line per instruction set, one line per product kernel. Dispatch, tests, benchmarks and reports derive from them.
 
-/// What a kernel computes; its instruction set chooses the instance (see `dispatch.rs`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum KernelOp {
-    /// u8 activations times s8 weights (16-bit weights in wide groups) to i32.
-    GemmU8,
-    /// Depthwise: u8 activations times 16-bit weights to i32.
-    DepthwiseU8,
-    /// f32 in ascending k with fused multiply-adds.
-    GemmF32,
+use crate::depthwise::DepthwisePanel;
+use crate::float::{Line, RowsF32, Runs, TileF32};
+use crate::gemm::Panel;
+use crate::generic;
+use crate::isa::IsaEntry;
+use crate::tile::{GemmRows, GemmTile, Rows, Tile};
+use crate::vectorize::Loops;
+
+#[cfg(target_arch = "x86_64")]
+use crate::{avx_vnni, avx2, avx512_vnni};
+
+/// u8 activations times s8 weights (16-bit weights in wide groups) to i32; see [`generic::gemm_u8::tile`].
+///
+/// # Safety
+/// The CPU has the features that the kernel was compiled for. The same holds for the other kinds.
+pub(crate) type GemmU8Fn = unsafe fn(&[u8], &GemmRows, &Panel<'_>, &mut GemmTile);
+/// Depthwise: u8 activations times 16-bit weights to i32; see [`generic::depthwise_u8::tile`].
+pub(crate) type DepthwiseU8Fn = unsafe fn(&[u8], &Rows, &DepthwisePanel<'_>, &mut Tile);
+/// f32 in ascending k with fused multiply-adds; see [`generic::gemm_f32::tile`].
+pub(crate) type GemmF32Fn = unsafe fn(&[f32], &RowsF32, &Runs, &[Line], &mut TileF32);
+
+/// The entry of a kernel, and so what it computes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Run {
+    GemmU8(GemmU8Fn),
+    DepthwiseU8(DepthwiseU8Fn),
+    GemmF32(GemmF32Fn),
 }
 
 /// A product kernel.
@@ -23,22 +40,47 @@ pub struct Kernel {
     pub exact: bool,
     /// Multiply-adds per clock that the instruction sequence allows at best on a core with two multipliers; 0 where nothing is promised.
     pub peak_macs_per_clock: u32,
-    /// What it computes.
-    pub op: KernelOp,
+    /// What it computes, and how.
+    pub(crate) run: Run,
 }
 
-const fn kernel(name: &'static str, isa: &'static str, peak_macs_per_clock: u32, op: KernelOp) -> Kernel {
-    Kernel { name, isa, exact: true, peak_macs_per_clock, op }
+const fn kernel(name: &'static str, isa: &'static str, peak_macs_per_clock: u32, run: Run) -> Kernel {
+    Kernel { name, isa, exact: true, peak_macs_per_clock, run }
 }
 
-/// All product kernels.
+/// All instruction sets of the architecture, slowest first. The first runs everywhere.
+#[rustfmt::skip]
+pub(crate) static ISAS: &[IsaEntry] = &[
+    IsaEntry { name: "portable", detect: || true, pays: || true, falls_back: &[], loops: Loops::Baseline, speed: [4, 2] },
+    #[cfg(target_arch = "x86_64")]
+    IsaEntry { name: "avx2", detect: avx2::detect, pays: || true, falls_back: &["portable"], loops: Loops::Avx2, speed: [64, 24] },
+    #[cfg(target_arch = "x86_64")]
+    IsaEntry { name: "avxvnni", detect: avx_vnni::detect, pays: || true, falls_back: &["avx2", "portable"], loops: Loops::Avx2, speed: [130, 24] },
+    #[cfg(target_arch = "x86_64")]
+    IsaEntry { name: "avx512vnni256", detect: avx512_vnni::detect, pays: || true, falls_back: &["avx2", "portable"], loops: Loops::Avx2, speed: [130, 24] },
+    #[cfg(target_arch = "x86_64")]
+    IsaEntry { name: "avx512vnni", detect: avx512_vnni::detect, pays: avx512_vnni::wide_pays, falls_back: &["avx2", "portable"], loops: Loops::Avx2, speed: [200, 36] },
+];
+
+/// All product kernels of the architecture.
 pub static KERNELS: &[Kernel] = &[
-    kernel("gemm_u8_s8_s32_8x16x4_portable", "portable", 0, KernelOp::GemmU8),
-    kernel("gemm_u8_s8_s32_8x16x4_avx2", "avx2", 42, KernelOp::GemmU8),
-    kernel("dw_u8_s16_s32_4x16x2_portable", "portable", 0, KernelOp::DepthwiseU8),
-    kernel("dw_u8_s16_s32_4x16x2_avx2", "avx2", 32, KernelOp::DepthwiseU8),
-    kernel("gemm_f32_f32_f32_6x16x1_portable", "portable", 0, KernelOp::GemmF32),
-    kernel("gemm_f32_f32_f32_6x16x1_avx2", "avx2", 16, KernelOp::GemmF32),
+    kernel("gemm_u8_s8_s32_8x16x4_portable", "portable", 0, Run::GemmU8(generic::gemm_u8::tile)),
+    kernel("dw_u8_s16_s32_4x16x2_portable", "portable", 0, Run::DepthwiseU8(generic::depthwise_u8::tile)),
+    kernel("gemm_f32_f32_f32_6x16x1_portable", "portable", 0, Run::GemmF32(generic::gemm_f32::tile)),
+    #[cfg(target_arch = "x86_64")]
+    kernel("gemm_u8_s8_s32_8x16x4_avx2", "avx2", 42, Run::GemmU8(avx2::gemm_u8)),
+    #[cfg(target_arch = "x86_64")]
+    kernel("dw_u8_s16_s32_4x16x2_avx2", "avx2", 32, Run::DepthwiseU8(avx2::depthwise_u8)),
+    #[cfg(target_arch = "x86_64")]
+    kernel("gemm_f32_f32_f32_6x16x1_avx2", "avx2", 16, Run::GemmF32(avx2::gemm_f32)),
+    #[cfg(target_arch = "x86_64")]
+    kernel("gemm_u8_s8_s32_8x16x4_avxvnni", "avxvnni", 64, Run::GemmU8(avx_vnni::gemm_u8)),
+    #[cfg(target_arch = "x86_64")]
+    kernel("gemm_u8_s8_s32_8x16x4_avx512vnni256", "avx512vnni256", 64, Run::GemmU8(avx512_vnni::gemm_u8_256)),
+    #[cfg(target_arch = "x86_64")]
+    kernel("gemm_u8_s8_s32_8x16x4_avx512vnni", "avx512vnni", 128, Run::GemmU8(avx512_vnni::gemm_u8)),
+    #[cfg(target_arch = "x86_64")]
+    kernel("gemm_f32_f32_f32_6x16x1_avx512vnni", "avx512vnni", 32, Run::GemmF32(avx512_vnni::gemm_f32)),
 ];
 
 #[cfg(test)]
@@ -96,7 +138,7 @@ mod tests {
         Rows { at: core::array::from_fn(|r| r.min(n - 1) * stride), n }
     }
 
-    fn check_gemm_u8(isa: Isa, packing: Packing, seen: &mut [u32; N_RUNS]) {
+    fn check_gemm_u8(kernel: GemmU8Fn, packing: Packing, seen: &mut [u32; N_RUNS]) {
         let mut rng = Rng(0x1234_5678_9ABC_DEF1);
         for (k, kind) in (1..=70).chain([130, 256]).flat_map(|k| (0..KINDS).map(move |w| (k, w))) {
             let n = 1 + (k + kind) % GEMM_ROWS;
@@ -108,7 +150,8 @@ mod tests {
             for data in 0..4 {
                 let extent = (n - 1) * k + packed.panel(0).reach;
                 let (a, mut tile) = (activations(data, extent, &mut rng), GemmTile::ZERO);
-                isa.gemm_u8(&a, &rows(n, k), &packed.panel(0), &mut tile);
+                // SAFETY: the caller has detected the kernel's instruction set.
+                unsafe { kernel(&a, &rows(n, k), &packed.panel(0), &mut tile) };
                 for (r, c) in (0..n).flat_map(|r| (0..COLS).map(move |c| (r, c))) {
                     let want: i32 = (0..k).map(|i| i32::from(a[r * k + i]) * i32::from(w[i][c])).sum();
                     assert_eq!(tile.0[r][c], want, "{packing:?} k {k} weights {kind} data {data} row {r} column {c}");
@@ -161,16 +204,29 @@ mod tests {
 
     #[test]
     fn every_kernel_equals_a_naive_sum() {
-        for (kernel, isa) in KERNELS.iter().filter_map(|k| Isa::parse(k.isa).ok().map(|isa| (k, isa))) {
-            match kernel.op {
-                KernelOp::GemmU8 => {
+        for kernel in KERNELS {
+            let Ok(isa) = Isa::parse(kernel.isa) else {
+                eprintln!("skipped: {}: this machine has no {}", kernel.name, kernel.isa);
+                continue;
+            };
+            match kernel.run {
+                Run::GemmU8(run) => {
                     let mut seen = [0; N_RUNS];
-                    Packing::ALL.into_iter().for_each(|packing| check_gemm_u8(isa, packing, &mut seen));
+                    Packing::ALL.into_iter().for_each(|packing| check_gemm_u8(run, packing, &mut seen));
                     assert!(seen.iter().all(|n| *n > 0), "{}: forms never reached: {seen:?}", kernel.name);
                 }
-                KernelOp::DepthwiseU8 => check_depthwise_u8(isa),
-                KernelOp::GemmF32 => check_gemm_f32(isa),
+                Run::DepthwiseU8(_) => check_depthwise_u8(isa),
+                Run::GemmF32(_) => check_gemm_f32(isa),
             }
+        }
+    }
+
+    #[test]
+    fn every_model_equals_a_naive_sum() {
+        for (name, model) in crate::model::GEMM_U8 {
+            let mut seen = [0; N_RUNS];
+            Packing::ALL.into_iter().for_each(|packing| check_gemm_u8(*model, packing, &mut seen));
+            assert!(seen.iter().all(|n| *n > 0), "{name}: forms never reached: {seen:?}");
         }
     }
 
@@ -180,11 +236,14 @@ mod tests {
             assert!(kernel.name.ends_with(&format!("_{}", kernel.isa)), "{}", kernel.name);
             assert!(KERNELS[..i].iter().all(|k| k.name != kernel.name), "{}", kernel.name);
         }
-        for isa in Isa::available() {
-            for op in [KernelOp::GemmU8, KernelOp::DepthwiseU8, KernelOp::GemmF32] {
-                assert!(KERNELS.iter().any(|k| k.isa == isa.name() && k.op == op), "{} lacks {op:?}", isa.name());
-            }
+    }
+
+    #[test]
+    fn every_instruction_set_has_a_kernel_of_its_own() {
+        for name in Isa::known() {
+            assert!(KERNELS.iter().any(|k| k.isa == name), "{name}");
         }
+        assert!(KERNELS.iter().all(|k| Isa::known().any(|name| name == k.isa)));
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! Packed filters of an integer convolution: dense panels per group, or depthwise blocks of sixteen channels.
 
+use alloc::vec::Vec;
+
 use super::shape::ConvShape;
 use super::weights::Weights;
 use crate::depthwise::{DepthwiseB, DepthwisePanel, DepthwiseWindow};

@@ -4,6 +4,10 @@
 //! value is exact whenever the true one fits. Padding is a frame of `zx` around a copy of the image; where no tap leaves the image
 //! nothing is copied.
 
+use alloc::borrow::ToOwned;
+use alloc::format;
+use alloc::vec::Vec;
+
 use super::filter::{Filter, reach};
 use super::pad::Frame;
 use super::pixels::{Pixels, block_pixels};

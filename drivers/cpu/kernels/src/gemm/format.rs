@@ -18,6 +18,8 @@
 //! The sum of a panel is that of its steps in any order. Every kernel reads every form that its instruction set meets; the portable
 //! kernel reads them all.
 
+use alloc::vec::Vec;
+
 use crate::elements::{Elements, Plain};
 
 /// Output columns of a panel.

@@ -1,5 +1,7 @@
 //! From weights to [`PackedB`].
 
+use alloc::vec;
+use alloc::vec::Vec;
 use core::ops::Range;
 
 use super::dot::push_groups;

@@ -1,5 +1,8 @@
 //! [`PackedB`] as bytes: per panel its steps per run, then all offsets, then all blocks.
 
+use alloc::format;
+use alloc::vec::Vec;
+
 use super::format::{COLS, N_RUNS, PackedB, PanelIndex, RUNS};
 use crate::error::Result;
 use crate::stored::{Stored, damaged, put_elements, put_u32s};

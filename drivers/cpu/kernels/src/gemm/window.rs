@@ -4,6 +4,9 @@
 //! the weights, cheapest first, until every column finds a place for each of its weights: a slot of a 16-bit lane whose positive and
 //! negative weights stay within 128 each. [`Kit`] is such a set; a set with as many `Pick` units as there are weights always fits.
 
+use alloc::vec;
+use alloc::vec::Vec;
+
 use super::format::{Block, COLS, Form, WINDOW, WINDOW_FORMS};
 use super::pack::{Steps, Weights};
 use super::span::{Group, Span};

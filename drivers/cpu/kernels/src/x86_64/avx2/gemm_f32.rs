@@ -11,12 +11,12 @@
 use core::arch::x86_64::*;
 
 use crate::float::{Line, ROWS, RowsF32, Runs, TileF32};
-use crate::isa::Avx2;
 
 /// See [`crate::generic::gemm_f32::tile`].
-pub(crate) fn tile(_proof: Avx2, a: &[f32], rows: &RowsF32, runs: &Runs, b: &[Line], tile: &mut TileF32) {
+#[target_feature(enable = "avx2,fma")]
+pub(crate) fn tile(a: &[f32], rows: &RowsF32, runs: &Runs, b: &[Line], tile: &mut TileF32) {
     rows.check(runs, a.len(), b.len());
-    // SAFETY: the token proves AVX2 and FMA; `check` proves every activation and every weight line that `runs` reaches.
+    // SAFETY: `check` proves every activation and every weight line that `runs` reaches.
     unsafe {
         match rows.n {
             1 => run::<1>(a, rows, runs, b, tile),
