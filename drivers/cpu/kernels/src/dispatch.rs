@@ -1,6 +1,6 @@
 //! The one place that turns an [`Isa`] into a kernel.
 
-use crate::depthwise::DepthwisePanel;
+use crate::depthwise::{Band, DepthwisePanel, Requant, Sums};
 use crate::float::{Line, RowsF32, Runs, TileF32};
 use crate::gemm::Panel;
 use crate::generic;
@@ -25,10 +25,28 @@ impl Isa {
     }
 
     /// Integer depthwise product of a tile; see [`generic::depthwise_u8::tile`].
-    pub(crate) fn depthwise_u8(self, a: &[u8], rows: &Rows, panel: &DepthwisePanel<'_>, tile: &mut Tile) {
+    pub(crate) fn depthwise_u8(self, band: &Band<'_>, panel: &DepthwisePanel<'_>, x0: usize, sums: &mut Sums) {
         match self {
-            Self::Portable => generic::depthwise_u8::tile(a, rows, panel, tile),
-            Self::Avx2(proof) => crate::avx2::depthwise_u8(proof, a, rows, panel, tile),
+            Self::Portable => generic::depthwise_u8::tile(band, panel, x0, sums),
+            Self::Avx2(proof) => crate::avx2::depthwise_u8(proof, band, panel, x0, sums),
+        }
+    }
+
+    /// Whole output rows of a block of eight channels, requantized (`fp32_rne`) into `out`, which holds one or two output rows; false
+    /// where the instruction set has no such kernel.
+    pub(crate) fn depthwise_u8_lines(
+        self,
+        band: &Band<'_>,
+        panel: &DepthwisePanel<'_>,
+        to: &Requant<'_>,
+        out: &mut [u8],
+    ) -> bool {
+        match self {
+            Self::Portable => false,
+            Self::Avx2(proof) => {
+                crate::avx2::depthwise_u8_lines(proof, band, panel, to, out);
+                true
+            }
         }
     }
 }
