@@ -172,6 +172,14 @@ impl DepthwiseB {
         &self.window
     }
 
+    pub(crate) fn steps(&self) -> &[Step] {
+        &self.steps
+    }
+
+    pub(crate) fn channels(&self) -> usize {
+        self.channels
+    }
+
     /// Blocks of channels.
     pub(crate) fn n_blocks(&self) -> usize {
         self.channels.div_ceil(CHANNELS)
@@ -246,13 +254,11 @@ impl Band<'_> {
     }
 }
 
-/// What becomes of the sums of one block of channels, and where the first byte of the first output row goes.
+/// What becomes of the sums of whole output rows: `fp32_rne`. The per-channel vectors are padded by a panel.
 pub(crate) struct Requant<'a> {
-    pub(crate) bias: &'a [i32; CHANNELS],
-    pub(crate) m: &'a [f32; CHANNELS],
+    pub(crate) bias: &'a [i32],
+    pub(crate) m: &'a [f32],
     pub(crate) store: &'a Store,
-    /// Pixels of an output row, at least [`PIXELS`].
+    /// Pixels of an output row.
     pub(crate) wide: usize,
-    /// Bytes from a pixel to the next.
-    pub(crate) pixel: usize,
 }

@@ -1,6 +1,6 @@
 //! The one place that turns an [`Isa`] into a kernel.
 
-use crate::depthwise::{Band, DepthwisePanel, Requant, Sums};
+use crate::depthwise::{Band, DepthwiseB, DepthwisePanel, Requant, Sums};
 use crate::float::{Line, RowsF32, Runs, TileF32};
 use crate::gemm::Panel;
 use crate::generic;
@@ -32,21 +32,18 @@ impl Isa {
         }
     }
 
-    /// Whole output rows of a block of eight channels, requantized (`fp32_rne`) into `out`, which holds one or two output rows; false
-    /// where the instruction set has no such kernel.
+    /// Whole output rows of all channels, requantized (`fp32_rne`) into `out`, which holds one or two output rows; false where the
+    /// instruction set has no such kernel for the shape.
     pub(crate) fn depthwise_u8_lines(
         self,
         band: &Band<'_>,
-        panel: &DepthwisePanel<'_>,
+        filter: &DepthwiseB,
         to: &Requant<'_>,
         out: &mut [u8],
     ) -> bool {
         match self {
             Self::Portable => false,
-            Self::Avx2(proof) => {
-                crate::avx2::depthwise_u8_lines(proof, band, panel, to, out);
-                true
-            }
+            Self::Avx2(proof) => crate::avx2::depthwise_u8_lines(proof, band, filter, to, out),
         }
     }
 }

@@ -20,8 +20,10 @@ const MAX_TASKS: usize = 8;
 
 /// The window of a depthwise convolution.
 pub(super) fn window(s: &ConvShape) -> Result<DepthwiseWindow> {
-    let lines = s.out_hw()?[0].min(LINES);
-    Ok(DepthwiseWindow { kernel: s.kernel, stride: s.stride, dilation: s.dilation, lines })
+    let out_hw = s.out_hw()?;
+    // A stride that no second output row or pixel takes is as good as 1, and bounded.
+    let stride = [0, 1].map(|axis| if out_hw[axis] == 1 { 1 } else { s.stride[axis] });
+    Ok(DepthwiseWindow { kernel: s.kernel, stride, dilation: s.dilation, lines: out_hw[0].min(LINES) })
 }
 
 /// How an image is cut into bands.
@@ -44,7 +46,7 @@ impl Bands {
         let columns = window.columns(g.out_w.max(PIXELS));
         let slack = CHANNELS.saturating_sub(s.in_c);
         let line = product("a framed image row", &[columns, s.in_c])?.saturating_add(slack);
-        let height = (n * window.lines - 1) * s.stride[0] + (s.kernel[0] - 1) * s.dilation[0] + 1;
+        let height = (n * window.lines - 1) * window.stride[0] + (s.kernel[0] - 1) * s.dilation[0] + 1;
         let inside = s.pads[0] == 0 && s.pads[1] == 0 && columns <= s.in_w && height <= s.in_h;
         Ok(Self { window, n, rows, line, in_place: inside && slack == 0 })
     }
@@ -128,25 +130,23 @@ impl Depthwise<'_> {
 
     /// Output rows `y .. y + n_lines` of the batch.
     fn band(&self, isa: Isa, band: &Band<'_>, y: usize, n_lines: usize) {
+        if self.lines(isa, band, y, n_lines) {
+            return;
+        }
         for block in 0..self.filter.n_blocks() {
-            let panel = self.filter.block(block);
-            if !self.lines(isa, band, &panel, y, n_lines) {
-                self.tiles(isa, band, &panel, y, n_lines);
-            }
+            self.tiles(isa, band, &self.filter.block(block), y, n_lines);
         }
     }
 
-    /// The fused kernel, where there is one for this epilogue and the output has whole tiles.
-    fn lines(&self, isa: Isa, band: &Band<'_>, panel: &DepthwisePanel<'_>, y: usize, n_lines: usize) -> bool {
-        let (wide, pixel) = (self.geometry.out_w, self.shape.out_c);
+    /// The fused kernel, where there is one for epilogue and shape.
+    fn lines(&self, isa: Isa, band: &Band<'_>, y: usize, n_lines: usize) -> bool {
         let (Kind::Requant { m, store }, Out::Bytes(out)) = (&self.epilogue.kind, self.out) else { return false };
-        if wide < PIXELS || panel.n < CHANNELS {
-            return false;
-        }
-        let to = Requant { bias: lanes(&self.epilogue.bias, panel), m: lanes(m, panel), store, wide, pixel };
+        let wide = self.geometry.out_w;
+        let to = Requant { bias: &self.epilogue.bias, m, store, wide };
+        let line = wide * self.shape.out_c;
         // SAFETY: a task owns the output rows of its bands alone and holds one band of them at a time.
-        let out = unsafe { out.part(y * wide * pixel, n_lines * wide * pixel) };
-        isa.depthwise_u8_lines(band, panel, &to, out)
+        let out = unsafe { out.part(y * line, n_lines * line) };
+        isa.depthwise_u8_lines(band, self.filter, &to, out)
     }
 
     /// Tile by tile through the general epilogue.
@@ -168,9 +168,4 @@ impl Depthwise<'_> {
             }
         }
     }
-}
-
-/// The per-channel values of a panel.
-fn lanes<'v, T>(values: &'v [T], panel: &DepthwisePanel<'_>) -> &'v [T; CHANNELS] {
-    values[panel.channel..].first_chunk().expect("per-channel vectors are padded by a panel")
 }

@@ -10,9 +10,13 @@
 //! The eight accumulators stay in registers from the bias to the stored bytes. The loop over columns is unrolled for kernels of 3, 5
 //! and 7 columns at stride 1 and 2; other windows read each pixel's columns anew.
 
+use core::arch::asm;
 use core::arch::x86_64::*;
+use core::ops::Range;
 
-use crate::depthwise::{Band, CHANNELS, DepthwisePanel, LINES, PIXELS, Requant, Step, Sums, Uses};
+use crate::depthwise::{
+    Band, CHANNELS, DepthwiseB, DepthwisePanel, DepthwiseWindow, LINES, PIXELS, Requant, Step, Sums, Uses,
+};
 use crate::epilogue::Store;
 use crate::gemm::Block;
 use crate::isa::Avx2;
@@ -26,24 +30,58 @@ pub(crate) fn tile(_proof: Avx2, band: &Band<'_>, panel: &DepthwisePanel<'_>, x0
     unsafe { raw(band, panel, x0, sums) }
 }
 
-/// Whole output rows of a block of eight channels, requantized (`fp32_rne`) into `out`, which holds one or two output rows.
-pub(crate) fn lines(_proof: Avx2, band: &Band<'_>, panel: &DepthwisePanel<'_>, to: &Requant<'_>, out: &mut [u8]) {
-    assert!(to.wide >= PIXELS && panel.n == CHANNELS && panel.channel + CHANNELS <= to.pixel, "a partial block");
-    let n_lines = out.len() / (to.wide * to.pixel);
+/// Whole output rows of all channels, requantized (`fp32_rne`) into `out`, which holds one or two output rows; false where the shape
+/// is not one for this kernel.
+pub(crate) fn lines(_proof: Avx2, band: &Band<'_>, filter: &DepthwiseB, to: &Requant<'_>, out: &mut [u8]) -> bool {
+    let (window, channels) = (filter.window(), filter.channels());
+    if to.wide < PIXELS || channels < CHANNELS || filter.steps().len() > MAX_STEPS {
+        return false;
+    }
+    let n_lines = out.len() / (to.wide * channels);
     assert!((1..=LINES).contains(&n_lines), "{n_lines} output rows");
-    band.check(panel, to.wide);
-    // SAFETY: the token proves AVX2; the checks prove the reads of every tile within `wide` pixels and the stores of eight bytes at
-    // the panel's channel of each pixel of `n_lines` output rows.
+    band.check(&filter.block(filter.n_blocks() - 1), to.wide);
+    let job = Job { band, filter, to, n_lines };
+    // SAFETY: the token proves AVX2; the check proves the reads of every tile within `wide` pixels for the last block of channels, and
+    // so for all.
     unsafe {
-        match (panel.window.dilation[1], panel.window.kernel[1], panel.window.stride[1]) {
-            (1, 3, 1) => requant::<3, 1>(band, panel, to, n_lines, out),
-            (1, 3, 2) => requant::<3, 2>(band, panel, to, n_lines, out),
-            (1, 5, 1) => requant::<5, 1>(band, panel, to, n_lines, out),
-            (1, 5, 2) => requant::<5, 2>(band, panel, to, n_lines, out),
-            (1, 7, 1) => requant::<7, 1>(band, panel, to, n_lines, out),
-            _ => requant::<ANY, 1>(band, panel, to, n_lines, out),
+        match (window.dilation[1], window.kernel[1], window.stride[1]) {
+            (1, 3, 1) => requant::<3, 1>(&job, out),
+            (1, 3, 2) => requant::<3, 2>(&job, out),
+            (1, 5, 1) => requant::<5, 1>(&job, out),
+            (1, 5, 2) => requant::<5, 2>(&job, out),
+            (1, 7, 1) => requant::<7, 1>(&job, out),
+            _ => requant::<ANY, 1>(&job, out),
         }
     }
+    true
+}
+
+/// Most steps of a window that the kernel over whole rows keeps at hand: kernels of up to 31 rows.
+const MAX_STEPS: usize = 16;
+
+/// Arguments of [`lines`].
+struct Job<'a> {
+    band: &'a Band<'a>,
+    filter: &'a DepthwiseB,
+    to: &'a Requant<'a>,
+    n_lines: usize,
+}
+
+/// The steps of a band: offsets of both rows.
+#[derive(Clone, Copy)]
+struct At {
+    rows: [usize; 2],
+    uses: Uses,
+}
+
+/// The offsets of the steps; the first `steps.len()` are set.
+#[inline]
+fn steps_at(band: &Band<'_>, steps: &[Step]) -> [At; MAX_STEPS] {
+    let mut at = [At { rows: [0; 2], uses: Uses::First }; MAX_STEPS];
+    for (at, step) in at.iter_mut().zip(steps) {
+        *at = At { rows: [band.row(step.rows[0]), band.row(step.rows[1])], uses: step.uses };
+    }
+    at
 }
 
 /// Kernel width that stands for the loop over any window.
@@ -53,8 +91,17 @@ const ANY: usize = 0;
 /// `band.check(panel, x0 + 4)` passed.
 #[target_feature(enable = "avx2")]
 unsafe fn raw(band: &Band<'_>, panel: &DepthwisePanel<'_>, x0: usize, sums: &mut Sums) {
-    // SAFETY: passed on to the caller.
-    let acc = unsafe { product::<ANY, 1>(band, panel, x0, _mm256_setzero_si256()) };
+    let mut acc = [[_mm256_setzero_si256(); PIXELS]; LINES];
+    let first = x0 * panel.window.stride[1] * band.pixel + panel.channel;
+    let mut weights = panel.weights;
+    for step in panel.steps {
+        // SAFETY: the rows are the band's, whose columns for this tile lie within `a`.
+        let [p, q] = step.rows.map(|row| unsafe { band.a.as_ptr().add(band.row(row) + first) });
+        let (mine, rest) = weights.split_at(panel.window.kernel[1] * step.uses.lines().len());
+        weights = rest;
+        // SAFETY: as above.
+        unsafe { general(&mut acc, [p, q], band.pixel, panel.window, step.uses, mine) };
+    }
     for (sums, acc) in sums.as_flattened_mut().iter_mut().zip(acc.as_flattened()) {
         // SAFETY: eight i32 are 32 bytes.
         unsafe { _mm256_storeu_si256(sums.as_mut_ptr().cast(), *acc) }
@@ -62,58 +109,106 @@ unsafe fn raw(band: &Band<'_>, panel: &DepthwisePanel<'_>, x0: usize, sums: &mut
 }
 
 /// # Safety
-/// `band.check(panel, to.wide)` passed, and `out` holds `n_lines` rows of `to.wide` pixels of `to.pixel` bytes, each with the panel's
-/// eight channels.
+/// `band.check` passed for the last block of channels and all pixels of a row; `WIDTH`, `STRIDE` are the window's (without dilation),
+/// or `WIDTH` is [`ANY`].
 #[target_feature(enable = "avx2")]
-unsafe fn requant<const WIDTH: usize, const STRIDE: usize>(
-    band: &Band<'_>,
-    panel: &DepthwisePanel<'_>,
-    to: &Requant<'_>,
-    n_lines: usize,
+unsafe fn requant<const WIDTH: usize, const STRIDE: usize>(job: &Job<'_>, out: &mut [u8]) {
+    let (to, pixel) = (job.to, job.band.pixel);
+    let at = steps_at(job.band, job.filter.steps());
+    let at = &at[..job.filter.steps().len()];
+    let line = to.wide * pixel;
+    assert!(out.len() == job.n_lines * line && to.wide >= PIXELS);
+    let chunk = chunk(job);
+    for group in (0..job.filter.n_blocks()).step_by(GROUP) {
+        for from in (0..to.wide).step_by(chunk) {
+            for block in group..(group + GROUP).min(job.filter.n_blocks()) {
+                // SAFETY: passed on to the caller.
+                unsafe { tiles::<WIDTH, STRIDE>(job, at, block, from..(from + chunk).min(to.wide), out) }
+            }
+        }
+    }
+}
+
+/// Blocks of channels that share cache lines.
+const GROUP: usize = 64 / CHANNELS;
+/// Bytes of activations and output that a group of blocks passes over before the next chunk of pixels: half of a first-level cache.
+const CHUNK: usize = 16 << 10;
+
+/// Pixels of a chunk, a multiple of [`PIXELS`]; all chunks of a row are about equally long.
+fn chunk(job: &Job<'_>) -> usize {
+    let lines = job.band.n_rows * job.filter.window().stride[1] + LINES;
+    let most = (CHUNK / (GROUP * CHANNELS) / lines).max(2 * PIXELS);
+    job.to.wide.div_ceil(job.to.wide.div_ceil(most)).next_multiple_of(PIXELS)
+}
+
+/// Pixels `range` of a block of channels.
+///
+/// # Safety
+/// As [`requant`], whose assertion holds; the range is within a row.
+#[inline]
+#[target_feature(enable = "avx2")]
+unsafe fn tiles<const WIDTH: usize, const STRIDE: usize>(
+    job: &Job<'_>,
+    at: &[At],
+    block: usize,
+    range: Range<usize>,
     out: &mut [u8],
 ) {
-    let bias = load(to.bias);
-    let quantize = Quantize::new(to);
-    for x0 in (0..to.wide).step_by(PIXELS) {
+    let (to, pixel, panel) = (job.to, job.band.pixel, job.filter.block(block));
+    let bias = load(eight(to.bias, panel.channel));
+    let quantize = Quantize::new(eight(to.m, panel.channel), to.store);
+    for x0 in range.step_by(PIXELS) {
         // A last, partial tile begins early and repeats pixels of the one before it.
         let x0 = x0.min(to.wide - PIXELS);
         // SAFETY: the tile's pixels are among the row's.
-        let acc = unsafe { product::<WIDTH, STRIDE>(band, panel, x0, bias) };
-        for (line, acc) in acc.iter().enumerate().take(n_lines) {
-            let at = (line * to.wide + x0) * to.pixel + panel.channel;
-            // SAFETY: these are pixels `x0 .. x0 + 4` of output row `line`.
-            unsafe { store(out.as_mut_ptr().add(at), to.pixel, quantize.bytes(acc)) }
+        let [first, second] = unsafe { product::<WIDTH, STRIDE>(job.band, &panel, at, x0, bias) };
+        let place = x0 * pixel + panel.channel;
+        // SAFETY: these are eight channels of pixels `x0 .. x0 + 4` of the first and, where there is one, the second output row.
+        unsafe {
+            store(out.as_mut_ptr().add(place), pixel, quantize.bytes(&first));
+            if job.n_lines > 1 {
+                store(out.as_mut_ptr().add(to.wide * pixel + place), pixel, quantize.bytes(&second));
+            }
         }
     }
+}
+
+/// Eight per-channel values.
+fn eight<T>(values: &[T], channel: usize) -> &[T; CHANNELS] {
+    values[channel..].first_chunk().expect("per-channel vectors are padded by a panel")
 }
 
 /// The sums of a tile on top of `start`.
 ///
 /// # Safety
-/// `band.check(panel, x0 + 4)` passed, and `WIDTH`, `STRIDE` are the window's (without dilation), or `WIDTH` is [`ANY`].
+/// As [`requant`]; `x0 + 4` pixels are within a row.
 #[inline]
 #[target_feature(enable = "avx2")]
 unsafe fn product<const WIDTH: usize, const STRIDE: usize>(
     band: &Band<'_>,
     panel: &DepthwisePanel<'_>,
+    steps: &[At],
     x0: usize,
     start: __m256i,
 ) -> Acc {
     let mut acc = [[start; PIXELS]; LINES];
     let mut weights = panel.weights;
-    let first = x0 * panel.window.stride[1] * band.pixel + panel.channel;
-    for Step { rows, uses } in panel.steps {
-        // SAFETY: the rows are the band's, whose columns for this tile lie within `a`.
-        let [p, q] = rows.map(|row| unsafe { band.a.as_ptr().add(band.row(row) + first) });
-        let (mine, rest) = weights.split_at(panel.window.kernel[1] * uses.lines().len());
+    let stride = if WIDTH == ANY { panel.window.stride[1] } else { STRIDE };
+    // SAFETY: the tile's columns lie within `a` for every row of the band.
+    let base = unsafe { band.a.as_ptr().add(x0 * stride * band.pixel + panel.channel) };
+    for At { rows, uses } in steps {
+        // SAFETY: as above.
+        let rows = unsafe { [base.add(rows[0]), base.add(rows[1])] };
+        let width = if WIDTH == ANY { panel.window.kernel[1] } else { WIDTH };
+        let (mine, rest) = weights.split_at(width * uses.lines().len());
         weights = rest;
         // SAFETY: as above.
         unsafe {
             match uses {
-                _ if WIDTH == ANY => general(&mut acc, [p, q], band.pixel, panel, *uses, mine),
-                Uses::Both => columns::<WIDTH, STRIDE, 0, 2>(&mut acc, [p, q], band.pixel, mine),
-                Uses::First => columns::<WIDTH, STRIDE, 0, 1>(&mut acc, [p, q], band.pixel, mine),
-                Uses::Second => columns::<WIDTH, STRIDE, 1, 1>(&mut acc, [p, q], band.pixel, mine),
+                _ if WIDTH == ANY => general(&mut acc, rows, band.pixel, panel.window, *uses, mine),
+                Uses::Both => columns::<WIDTH, STRIDE, 0, 2>(&mut acc, rows, band.pixel, mine),
+                Uses::First => columns::<WIDTH, STRIDE, 0, 1>(&mut acc, rows, band.pixel, mine),
+                Uses::Second => columns::<WIDTH, STRIDE, 1, 1>(&mut acc, rows, band.pixel, mine),
             }
         }
     }
@@ -155,14 +250,14 @@ unsafe fn general(
     acc: &mut Acc,
     [p, q]: [*const u8; 2],
     pixel: usize,
-    panel: &DepthwisePanel<'_>,
+    window: &DepthwiseWindow,
     uses: Uses,
     weights: &[Block],
 ) {
     let lines = uses.lines();
     for (kx, weights) in weights.chunks_exact(lines.len()).enumerate() {
         for px in 0..PIXELS {
-            let at = (px * panel.window.stride[1] + kx * panel.window.dilation[1]) * pixel;
+            let at = (px * window.stride[1] + kx * window.dilation[1]) * pixel;
             // SAFETY: the column belongs to the tile.
             let x = unsafe { interleaved(p.add(at), q.add(at)) };
             for (line, block) in lines.iter().zip(weights) {
@@ -189,10 +284,23 @@ unsafe fn interleaved(p: *const u8, q: *const u8) -> __m256i {
     _mm256_shuffle_epi8(_mm256_unpacklo_epi8(x, y), spread)
 }
 
+/// `acc += vpmaddwd(x, weights)`. In assembly, with the weights as an operand in memory: the compiler would regroup the sums and keep
+/// weights in registers, and so run out of them.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn add(acc: &mut __m256i, x: __m256i, weights: &Block) {
-    *acc = _mm256_add_epi32(*acc, _mm256_madd_epi16(x, load(weights)));
+    // SAFETY: two AVX2 instructions; the block is 32 bytes.
+    unsafe {
+        asm!(
+            "vpmaddwd {t}, {x}, ymmword ptr [{w}]",
+            "vpaddd {acc}, {acc}, {t}",
+            t = out(ymm_reg) _,
+            x = in(ymm_reg) x,
+            w = in(reg) weights,
+            acc = inout(ymm_reg) *acc,
+            options(pure, readonly, nostack, preserves_flags),
+        );
+    }
 }
 
 #[inline]
@@ -216,10 +324,10 @@ struct Quantize {
 impl Quantize {
     #[inline]
     #[target_feature(enable = "avx2")]
-    fn new(to: &Requant<'_>) -> Self {
-        let Store { lo, hi, zp, flip } = *to.store;
+    fn new(m: &[f32; CHANNELS], store: &Store) -> Self {
+        let Store { lo, hi, zp, flip } = *store;
         Self {
-            m: _mm256_castsi256_ps(load(to.m)),
+            m: _mm256_castsi256_ps(load(m)),
             hi: _mm256_set1_ps(hi),
             zp: _mm256_set1_epi16(zp as i16),
             lo: _mm_set1_epi8((lo as i32 + zp) as i8),
