@@ -7,7 +7,7 @@ use alloc::borrow::ToOwned;
 use alloc::vec::Vec;
 
 use crate::error::{KernelError, Result};
-use crate::table::{DepthwiseU8Fn, GemmF32Fn, GemmU8Fn, ISAS, KERNELS, Run};
+use crate::table::{DepthwiseU8Fn, DepthwiseU8LinesFn, GemmF32Fn, GemmU8Fn, ISAS, KERNELS, Run};
 use crate::vectorize::Loops;
 
 /// One line of [`ISAS`].
@@ -32,6 +32,7 @@ pub struct Isa {
     entry: &'static IsaEntry,
     pub(crate) gemm_u8: GemmU8Fn,
     pub(crate) depthwise_u8: DepthwiseU8Fn,
+    pub(crate) depthwise_u8_lines: Option<DepthwiseU8LinesFn>,
     pub(crate) gemm_f32: GemmF32Fn,
 }
 
@@ -89,6 +90,7 @@ impl Isa {
             entry,
             gemm_u8: crate::generic::gemm_u8::tile,
             depthwise_u8: crate::generic::depthwise_u8::tile,
+            depthwise_u8_lines: None,
             gemm_f32: crate::generic::gemm_f32::tile,
         };
         let best_last = entry.falls_back.iter().rev().copied().chain([entry.name]);
@@ -96,6 +98,7 @@ impl Isa {
             match kernel.run {
                 Run::GemmU8(f) => isa.gemm_u8 = f,
                 Run::DepthwiseU8(f) => isa.depthwise_u8 = f,
+                Run::DepthwiseU8Lines(f) => isa.depthwise_u8_lines = Some(f),
                 Run::GemmF32(f) => isa.gemm_f32 = f,
             }
         }

@@ -1,11 +1,11 @@
 //! The tables: one line per instruction set, one line per product kernel. Dispatch, tests, benchmarks and reports derive from them.
 
-use crate::depthwise::DepthwisePanel;
+use crate::depthwise::{Band, DepthwiseB, DepthwisePanel, Requant, Sums};
 use crate::float::{Line, RowsF32, Runs, TileF32};
 use crate::gemm::Panel;
 use crate::generic;
 use crate::isa::IsaEntry;
-use crate::tile::{GemmRows, GemmTile, Rows, Tile};
+use crate::tile::{GemmRows, GemmTile};
 use crate::vectorize::Loops;
 
 #[cfg(target_arch = "x86_64")]
@@ -17,7 +17,9 @@ use crate::{avx_vnni, avx2, avx512_vnni};
 /// The CPU has the features that the kernel was compiled for. The same holds for the other kinds.
 pub(crate) type GemmU8Fn = unsafe fn(&[u8], &GemmRows, &Panel<'_>, &mut GemmTile);
 /// Depthwise: u8 activations times 16-bit weights to i32; see [`generic::depthwise_u8::tile`].
-pub(crate) type DepthwiseU8Fn = unsafe fn(&[u8], &Rows, &DepthwisePanel<'_>, &mut Tile);
+pub(crate) type DepthwiseU8Fn = unsafe fn(&Band<'_>, &DepthwisePanel<'_>, usize, &mut Sums);
+/// Depthwise: whole output rows, requantized; see [`crate::Isa::depthwise_u8_lines`].
+pub(crate) type DepthwiseU8LinesFn = unsafe fn(&Band<'_>, &DepthwiseB, &Requant<'_>, &mut [u8]) -> bool;
 /// f32 in ascending k with fused multiply-adds; see [`generic::gemm_f32::tile`].
 pub(crate) type GemmF32Fn = unsafe fn(&[f32], &RowsF32, &Runs, &[Line], &mut TileF32);
 
@@ -26,6 +28,7 @@ pub(crate) type GemmF32Fn = unsafe fn(&[f32], &RowsF32, &Runs, &[Line], &mut Til
 pub(crate) enum Run {
     GemmU8(GemmU8Fn),
     DepthwiseU8(DepthwiseU8Fn),
+    DepthwiseU8Lines(DepthwiseU8LinesFn),
     GemmF32(GemmF32Fn),
 }
 
@@ -65,12 +68,14 @@ pub(crate) static ISAS: &[IsaEntry] = &[
 /// All product kernels of the architecture.
 pub static KERNELS: &[Kernel] = &[
     kernel("gemm_u8_s8_s32_8x16x4_portable", "portable", 0, Run::GemmU8(generic::gemm_u8::tile)),
-    kernel("dw_u8_s16_s32_4x16x2_portable", "portable", 0, Run::DepthwiseU8(generic::depthwise_u8::tile)),
+    kernel("dw_u8_s16_s32_8x8x2_portable", "portable", 0, Run::DepthwiseU8(generic::depthwise_u8::tile)),
     kernel("gemm_f32_f32_f32_6x16x1_portable", "portable", 0, Run::GemmF32(generic::gemm_f32::tile)),
     #[cfg(target_arch = "x86_64")]
     kernel("gemm_u8_s8_s32_8x16x4_avx2", "avx2", 42, Run::GemmU8(avx2::gemm_u8)),
     #[cfg(target_arch = "x86_64")]
-    kernel("dw_u8_s16_s32_4x16x2_avx2", "avx2", 32, Run::DepthwiseU8(avx2::depthwise_u8)),
+    kernel("dw_u8_s16_s32_8x8x2_avx2", "avx2", 32, Run::DepthwiseU8(avx2::depthwise_u8)),
+    #[cfg(target_arch = "x86_64")]
+    kernel("dw_u8_s16_u8_8x8x2_avx2", "avx2", 32, Run::DepthwiseU8Lines(avx2::depthwise_u8_lines)),
     #[cfg(target_arch = "x86_64")]
     kernel("gemm_f32_f32_f32_6x16x1_avx2", "avx2", 16, Run::GemmF32(avx2::gemm_f32)),
     #[cfg(target_arch = "x86_64")]
@@ -86,11 +91,11 @@ pub static KERNELS: &[Kernel] = &[
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::depthwise::{DepthwiseB, DepthwiseWindow};
+    use crate::depthwise::{Band, CHANNELS, DepthwiseB, DepthwiseWindow, LINES, PIXELS};
     use crate::float::{self, PackedF32, RowsF32, Runs, TileF32};
     use crate::gemm::{COLS, N_RUNS, Packing, Span, pack};
     use crate::isa::Isa;
-    use crate::tile::{GEMM_ROWS, GemmTile, ROWS, Rows, Tile};
+    use crate::tile::{GEMM_ROWS, GemmTile, Rows};
 
     struct Rng(u64);
 
@@ -160,26 +165,38 @@ mod tests {
         }
     }
 
-    fn check_depthwise_u8(isa: Isa) {
-        let mut rng = Rng(77);
-        let windows = [[1, 1], [1, 2], [3, 3], [5, 5], [2, 3], [4, 5], [7, 2]];
-        for (case, kernel) in windows.iter().cycle().take(KINDS * windows.len() * 2).enumerate() {
-            let (kind, stride, taps) = (case % KINDS, 1 + case % 3, kernel[0] * kernel[1]);
-            let (pixel, row) = (24, 24 * 16);
-            let w: Vec<i16> = (0..taps * COLS).map(|_| weight(kind, &mut rng)).collect();
-            let window = DepthwiseWindow { kernel: *kernel, row, column: pixel };
-            let packed = DepthwiseB::pack(window, COLS, &|t, c| w[t * COLS + c]).unwrap();
-            for (data, n) in (0..4).flat_map(|d| (1..=ROWS).map(move |n| (d, n))) {
-                let extent = (kernel[0] - 1) * row + ((n - 1) * stride + kernel[1] - 1) * pixel + COLS;
-                let a = activations(data, extent, &mut rng);
-                let mut tile = Tile::ZERO;
-                isa.depthwise_u8(&a, &rows(n, stride * pixel), &packed.block(0), &mut tile);
-                for (r, c) in (0..n).flat_map(|r| (0..COLS).map(move |c| (r, c))) {
-                    let at = |t: usize| t / kernel[1] * row + (t % kernel[1] + r * stride) * pixel + c;
-                    let want: i32 = (0..taps).map(|t| i32::from(a[at(t)]) * i32::from(w[t * COLS + c])).sum();
-                    assert_eq!(tile.0[r][c], want, "{kernel:?} stride {stride} weights {kind} data {data}");
-                }
+    /// One tile of `lines` output rows of one block of channels.
+    fn check_depthwise_tile(kernel: DepthwiseU8Fn, window: DepthwiseWindow, kind: usize, rng: &mut Rng) {
+        let taps = window.kernel[0] * window.kernel[1];
+        let w: Vec<i16> = (0..taps * CHANNELS).map(|_| weight(kind, rng)).collect();
+        let packed = DepthwiseB::pack(window, CHANNELS, &|t, c| w[t * CHANNELS + c]);
+        let (pixel, line) = (CHANNELS + 3, (CHANNELS + 3) * window.columns(PIXELS));
+        for data in 0..4 {
+            let a = activations(data, line * window.rows(), rng);
+            let band = Band { a: &a, first: 0, line, wrap: usize::MAX, n_rows: window.rows(), pixel };
+            let mut sums = [[[0; CHANNELS]; PIXELS]; LINES];
+            // SAFETY: the caller has asked whether this machine runs the kernel.
+            unsafe { kernel(&band, &packed.block(0), 0, &mut sums) };
+            let at = |l: usize, x: usize, t: usize| {
+                let row = l * window.stride[0] + t / window.kernel[1] * window.dilation[0];
+                row * line + (x * window.stride[1] + t % window.kernel[1] * window.dilation[1]) * pixel
+            };
+            let all = (0..window.lines).flat_map(|l| (0..PIXELS).map(move |x| (l, x)));
+            for ((l, x), c) in all.flat_map(|p| (0..CHANNELS).map(move |c| (p, c))) {
+                let tap = |t: usize| i32::from(a[at(l, x, t) + c]) * i32::from(w[t * CHANNELS + c]);
+                let want: i32 = (0..taps).map(tap).sum();
+                assert_eq!(sums[l][x][c], want, "{window:?} weights {kind} data {data} row {l} pixel {x}");
             }
+        }
+    }
+
+    fn check_depthwise_u8(kernel: DepthwiseU8Fn) {
+        let mut rng = Rng(77);
+        let kernels = [[1, 1], [1, 2], [3, 3], [5, 5], [2, 3], [4, 5], [7, 2], [7, 7]];
+        for (case, size) in kernels.iter().cycle().take(KINDS * kernels.len() * 3).enumerate() {
+            let (stride, dilation, lines) = (1 + case % 3, 1 + case / 5 % 2, 1 + case / 3 % LINES);
+            let window = DepthwiseWindow { kernel: *size, stride: [stride; 2], dilation: [dilation; 2], lines };
+            check_depthwise_tile(kernel, window, case % KINDS, &mut rng);
         }
     }
 
@@ -215,7 +232,9 @@ mod tests {
                     Packing::ALL.into_iter().for_each(|packing| check_gemm_u8(run, packing, &mut seen));
                     assert!(seen.iter().all(|n| *n > 0), "{}: forms never reached: {seen:?}", kernel.name);
                 }
-                Run::DepthwiseU8(_) => check_depthwise_u8(isa),
+                Run::DepthwiseU8(run) => check_depthwise_u8(run),
+                // Whole rows are compared with the naive convolution in `tests/conv_u8.rs`.
+                Run::DepthwiseU8Lines(_) => {}
                 Run::GemmF32(_) => check_gemm_f32(isa),
             }
         }

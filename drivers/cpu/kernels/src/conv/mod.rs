@@ -1,5 +1,6 @@
 //! Convolutions and matrix products: plans that pack weights once, and their drivers over pixels and channel panels.
 
+mod depthwise;
 mod depthwise_f32;
 mod filter;
 mod finish_f32;
