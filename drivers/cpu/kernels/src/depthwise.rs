@@ -118,6 +118,8 @@ pub(crate) struct DepthwiseB {
     steps: Vec<Step>,
     /// Per block of channels, step, kernel column and output row: `[channel][row of the step]` as i16.
     weights: Vec<Block>,
+    /// Blocks of weights per block of channels.
+    per_block: usize,
     channels: usize,
 }
 
@@ -134,9 +136,15 @@ pub(crate) struct DepthwisePanel<'a> {
 }
 
 impl DepthwiseB {
+    fn empty(window: DepthwiseWindow, channels: usize) -> Self {
+        let steps = window.steps();
+        let per_block = steps.iter().map(|s| s.uses.lines().len()).sum::<usize>() * window.kernel[1];
+        Self { window, steps, weights: Vec::new(), per_block, channels }
+    }
+
     /// Packs `weight(tap, channel)`, taps row by row.
     pub(crate) fn pack(window: DepthwiseWindow, channels: usize, weight: &dyn Fn(usize, usize) -> i16) -> Self {
-        let mut out = Self { window, steps: window.steps(), weights: Vec::new(), channels };
+        let mut out = Self::empty(window, channels);
         let kw = window.kernel[1];
         for block in 0..out.n_blocks() {
             let first = out.first_channel(block);
@@ -161,8 +169,8 @@ impl DepthwiseB {
 
     /// Reads the weights of `channels` channels back; the steps follow from the window.
     pub(crate) fn restore(window: DepthwiseWindow, channels: usize, from: &mut Stored<'_>) -> Result<Self> {
-        let mut out = Self { window, steps: window.steps(), weights: Vec::new(), channels };
-        out.weights = from.blocks(product("the packed weights", &[out.per_block(), out.n_blocks()])?)?;
+        let mut out = Self::empty(window, channels);
+        out.weights = from.blocks(product("the packed weights", &[out.per_block, out.n_blocks()])?)?;
         Ok(out)
     }
 
@@ -187,11 +195,6 @@ impl DepthwiseB {
         self.channels.div_ceil(CHANNELS)
     }
 
-    /// Blocks of weights per block of channels.
-    fn per_block(&self) -> usize {
-        self.steps.iter().map(|s| s.uses.lines().len()).sum::<usize>() * self.window.kernel[1]
-    }
-
     /// A last, partial block begins early and repeats channels of the one before it, so that only fewer than eight channels in all
     /// need a partial block.
     fn first_channel(&self, block: usize) -> usize {
@@ -200,7 +203,7 @@ impl DepthwiseB {
 
     /// The filters of a block.
     pub(crate) fn block(&self, index: usize) -> DepthwisePanel<'_> {
-        let n = self.per_block();
+        let n = self.per_block;
         DepthwisePanel {
             window: &self.window,
             steps: &self.steps,

@@ -68,19 +68,22 @@ struct Job<'a> {
     n_lines: usize,
 }
 
-/// The steps of a band: offsets of both rows.
+/// A step in a band: where its rows begin, and its first weights within a block of channels.
 #[derive(Clone, Copy)]
 struct At {
-    rows: [usize; 2],
+    rows: [*const u8; 2],
+    weights: usize,
     uses: Uses,
 }
 
-/// The offsets of the steps; the first `steps.len()` are set.
-#[inline]
-fn steps_at(band: &Band<'_>, steps: &[Step]) -> [At; MAX_STEPS] {
-    let mut at = [At { rows: [0; 2], uses: Uses::First }; MAX_STEPS];
-    for (at, step) in at.iter_mut().zip(steps) {
-        *at = At { rows: [band.row(step.rows[0]), band.row(step.rows[1])], uses: step.uses };
+/// The steps of a band; the first `filter.steps().len()` are set.
+fn steps_at(band: &Band<'_>, filter: &DepthwiseB) -> [At; MAX_STEPS] {
+    let start = band.a.as_ptr();
+    let mut at = [At { rows: [start; 2], weights: 0, uses: Uses::First }; MAX_STEPS];
+    let mut weights = 0;
+    for (at, step) in at.iter_mut().zip(filter.steps()) {
+        *at = At { rows: step.rows.map(|row| start.wrapping_add(band.row(row))), weights, uses: step.uses };
+        weights += filter.window().kernel[1] * step.uses.lines().len();
     }
     at
 }
@@ -115,7 +118,7 @@ unsafe fn raw(band: &Band<'_>, panel: &DepthwisePanel<'_>, x0: usize, sums: &mut
 #[target_feature(enable = "avx2")]
 unsafe fn requant<const WIDTH: usize, const STRIDE: usize>(job: &Job<'_>, out: &mut [u8]) {
     let (to, pixel) = (job.to, job.band.pixel);
-    let at = steps_at(job.band, job.filter.steps());
+    let at = steps_at(job.band, job.filter);
     let at = &at[..job.filter.steps().len()];
     let line = to.wide * pixel;
     assert!(out.len() == job.n_lines * line && to.wide >= PIXELS);
@@ -193,23 +196,23 @@ unsafe fn product<const WIDTH: usize, const STRIDE: usize>(
     start: __m256i,
 ) -> Acc {
     let mut acc = [[start; PIXELS]; LINES];
-    let mut weights = panel.weights;
-    let stride = if WIDTH == ANY { panel.window.stride[1] } else { STRIDE };
-    // SAFETY: the tile's columns lie within `a` for every row of the band.
-    let base = unsafe { band.a.as_ptr().add(x0 * stride * band.pixel + panel.channel) };
-    for At { rows, uses } in steps {
-        // SAFETY: as above.
-        let rows = unsafe { [base.add(rows[0]), base.add(rows[1])] };
-        let width = if WIDTH == ANY { panel.window.kernel[1] } else { WIDTH };
-        let (mine, rest) = weights.split_at(width * uses.lines().len());
-        weights = rest;
-        // SAFETY: as above.
+    let window = panel.window;
+    let (stride, width) = if WIDTH == ANY { (window.stride[1], window.kernel[1]) } else { (STRIDE, WIDTH) };
+    let first = x0 * stride * band.pixel + panel.channel;
+    for At { rows, weights, uses } in steps {
+        // SAFETY: the tile's columns lie within `a` for every row of the band.
+        let rows = unsafe { [rows[0].add(first), rows[1].add(first)] };
+        let n = width * uses.lines().len();
+        debug_assert!(weights + n <= panel.weights.len());
+        // SAFETY: the steps' weights fill the panel's, one after the other.
+        let weights = unsafe { panel.weights.get_unchecked(*weights..*weights + n) };
+        // SAFETY: the rows are as above.
         unsafe {
             match uses {
-                _ if WIDTH == ANY => general(&mut acc, rows, band.pixel, panel.window, *uses, mine),
-                Uses::Both => columns::<WIDTH, STRIDE, 0, 2>(&mut acc, rows, band.pixel, mine),
-                Uses::First => columns::<WIDTH, STRIDE, 0, 1>(&mut acc, rows, band.pixel, mine),
-                Uses::Second => columns::<WIDTH, STRIDE, 1, 1>(&mut acc, rows, band.pixel, mine),
+                _ if WIDTH == ANY => general(&mut acc, rows, band.pixel, window, *uses, weights),
+                Uses::Both => columns::<WIDTH, STRIDE, 0, 2>(&mut acc, rows, band.pixel, weights),
+                Uses::First => columns::<WIDTH, STRIDE, 0, 1>(&mut acc, rows, band.pixel, weights),
+                Uses::Second => columns::<WIDTH, STRIDE, 1, 1>(&mut acc, rows, band.pixel, weights),
             }
         }
     }
@@ -312,14 +315,18 @@ fn load<T>(from: &T) -> __m256i {
     unsafe { _mm256_loadu_si256(core::ptr::from_ref(from).cast()) }
 }
 
-/// `sat(rne(fl32(f32(acc) * m)) + zp)` in registers, with the values of `finish.rs`: `minps` keeps the conversion in range above, below
-/// it saturates, and as the bounds are integers, clamping after rounding is clamping before it. The product cannot be NaN.
+/// `sat(rne(fl32(f32(acc) * m)) + zp)` in registers, with the values of `finish.rs`. The bounds are integers, so clamping after rounding
+/// is clamping before it. The conversion to integers yields the smallest one where its operand is out of range: as it must below;
+/// above, a multiplier under 1 keeps the product in range, and others are clamped beforehand. The product cannot be NaN.
 struct Quantize {
     m: __m256,
-    hi: __m256,
+    /// Every multiplier is less than 1.
+    small: bool,
+    top: __m256,
     zp: __m256i,
-    lo: __m128i,
-    flip: __m128i,
+    lo: __m256i,
+    hi: __m256i,
+    flip: __m256i,
 }
 
 impl Quantize {
@@ -327,33 +334,41 @@ impl Quantize {
     #[target_feature(enable = "avx2")]
     fn new(m: &[f32; CHANNELS], store: &Store) -> Self {
         let Store { lo, hi, zp, flip } = *store;
+        let byte = |v: i32| _mm256_set1_epi8(v as u8 as i8);
         Self {
             m: _mm256_castsi256_ps(load(m)),
-            hi: _mm256_set1_ps(hi),
+            small: m.iter().all(|m| m.abs() < 1.0),
+            top: _mm256_set1_ps(hi),
             zp: _mm256_set1_epi16(zp as i16),
-            lo: _mm_set1_epi8((lo as i32 + zp) as i8),
-            flip: _mm_set1_epi8(flip as i8),
+            lo: byte(lo as i32 + zp),
+            hi: byte(hi as i32 + zp),
+            flip: byte(i32::from(flip)),
         }
     }
 
-    /// `rne` of the scaled sums, at most `hi`.
     #[inline]
     #[target_feature(enable = "avx2")]
-    fn round(&self, acc: __m256i) -> __m256i {
-        _mm256_cvtps_epi32(_mm256_min_ps(_mm256_mul_ps(_mm256_cvtepi32_ps(acc), self.m), self.hi))
+    fn scaled(&self, acc: __m256i) -> __m256 {
+        _mm256_mul_ps(_mm256_cvtepi32_ps(acc), self.m)
     }
 
     /// Pixels (0, 1) and (2, 3), eight channels each.
     #[inline]
     #[target_feature(enable = "avx2")]
     fn bytes(&self, acc: &[__m256i; PIXELS]) -> [__m128i; 2] {
-        let [a, b, c, d] = [self.round(acc[0]), self.round(acc[1]), self.round(acc[2]), self.round(acc[3])];
+        let mut t = [self.scaled(acc[0]), self.scaled(acc[1]), self.scaled(acc[2]), self.scaled(acc[3])];
+        if !self.small {
+            for t in &mut t {
+                *t = _mm256_min_ps(*t, self.top);
+            }
+        }
         // Per half of a register: channels 0..4 or 4..8 of each pixel.
-        let (ab, cd) = (_mm256_packs_epi32(a, b), _mm256_packs_epi32(c, d));
+        let ab = _mm256_packs_epi32(_mm256_cvtps_epi32(t[0]), _mm256_cvtps_epi32(t[1]));
+        let cd = _mm256_packs_epi32(_mm256_cvtps_epi32(t[2]), _mm256_cvtps_epi32(t[3]));
         let all = _mm256_packus_epi16(_mm256_adds_epi16(ab, self.zp), _mm256_adds_epi16(cd, self.zp));
+        let all = _mm256_xor_si256(_mm256_min_epu8(_mm256_max_epu8(all, self.lo), self.hi), self.flip);
         let (low, high) = (_mm256_castsi256_si128(all), _mm256_extracti128_si256(all, 1));
-        let last = |y| _mm_xor_si128(_mm_max_epu8(y, self.lo), self.flip);
-        [last(_mm_unpacklo_epi32(low, high)), last(_mm_unpackhi_epi32(low, high))]
+        [_mm_unpacklo_epi32(low, high), _mm_unpackhi_epi32(low, high)]
     }
 }
 
