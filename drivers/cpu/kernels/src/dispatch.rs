@@ -1,7 +1,8 @@
 //! The one place that turns an [`Isa`] into a kernel.
 
 use crate::depthwise::DepthwisePanel;
-use crate::float::{Line, RowsF32, Runs, TileF32};
+use crate::depthwise_f32::DepthwiseRow;
+use crate::float::{GemmF32, Line};
 use crate::gemm::Panel;
 use crate::generic;
 use crate::isa::Isa;
@@ -16,11 +17,19 @@ impl Isa {
         }
     }
 
-    /// f32 product of a tile; see [`generic::gemm_f32::tile`].
-    pub(crate) fn gemm_f32(self, a: &[f32], rows: &RowsF32, runs: &Runs, b: &[Line], tile: &mut TileF32) {
+    /// f32 product of tiles; see [`generic::gemm_f32::run`].
+    pub(crate) fn gemm_f32<L: Line>(self, job: GemmF32<'_, L>) {
         match self {
-            Self::Portable => generic::gemm_f32::tile(a, rows, runs, b, tile),
-            Self::Avx2(proof) => crate::avx2::gemm_f32(proof, a, rows, runs, b, tile),
+            Self::Portable => generic::gemm_f32::run(job),
+            Self::Avx2(proof) => crate::avx2::gemm_f32(proof, job),
+        }
+    }
+
+    /// f32 depthwise product of neighbouring pixels; see [`generic::depthwise_f32::run`].
+    pub(crate) fn depthwise_f32(self, job: DepthwiseRow<'_>) {
+        match self {
+            Self::Portable => generic::depthwise_f32::run(job),
+            Self::Avx2(proof) => crate::avx2::depthwise_f32(proof, job),
         }
     }
 

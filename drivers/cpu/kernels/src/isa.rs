@@ -1,15 +1,15 @@
 //! Instruction sets: which exist, which this machine has, and the token that proves it.
 //!
-//! Invariant: an [`Avx2`] value can only come from [`Avx2::detect`], so whoever holds one may run AVX2 and FMA code.
+//! Invariant: an [`Avx2`] value can only come from [`Avx2::detect`], so whoever holds one may run AVX2, FMA and F16C code.
 
 use crate::error::{KernelError, Result};
 
-/// Proof that AVX2 and FMA are available on this machine.
+/// Proof that AVX2, FMA and F16C are available on this machine; no CPU has the first without the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Avx2(());
 
 impl Avx2 {
-    /// A token, if this CPU has AVX2 and FMA.
+    /// A token, if this CPU has AVX2, FMA and F16C.
     pub fn detect() -> Option<Self> {
         detect_avx2().then_some(Self(()))
     }
@@ -17,7 +17,9 @@ impl Avx2 {
 
 #[cfg(target_arch = "x86_64")]
 fn detect_avx2() -> bool {
-    std::arch::is_x86_feature_detected!("avx2") && std::arch::is_x86_feature_detected!("fma")
+    std::arch::is_x86_feature_detected!("avx2") 
+        && std::arch::is_x86_feature_detected!("fma")
+        && std::arch::is_x86_feature_detected!("f16c")
 }
 
 #[cfg(not(target_arch = "x86_64"))]

@@ -8,8 +8,10 @@ pub enum KernelOp {
     GemmU8,
     /// Depthwise: u8 activations times 16-bit weights to i32.
     DepthwiseU8,
-    /// f32 in ascending k with fused multiply-adds.
+    /// f32 in ascending k with fused multiply-adds; weights stored as f32, f16 or bf16.
     GemmF32,
+    /// Depthwise: the same per channel.
+    DepthwiseF32,
 }
 
 /// A product kernel.
@@ -39,13 +41,18 @@ pub static KERNELS: &[Kernel] = &[
     kernel("dw_u8_s16_s32_4x16x2_avx2", "avx2", 32, KernelOp::DepthwiseU8),
     kernel("gemm_f32_f32_f32_6x16x1_portable", "portable", 0, KernelOp::GemmF32),
     kernel("gemm_f32_f32_f32_6x16x1_avx2", "avx2", 16, KernelOp::GemmF32),
+    kernel("dw_f32_f32_f32_1x1x1_portable", "portable", 0, KernelOp::DepthwiseF32),
+    kernel("dw_f32_f32_f32_4x16x1_avx2", "avx2", 12, KernelOp::DepthwiseF32),
 ];
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::depthwise::{DepthwiseB, DepthwiseWindow};
-    use crate::float::{self, PackedF32, RowsF32, Runs, TileF32};
+    use crate::conv::{FinishF32, OutF32};
+    use crate::depthwise_f32::DepthwiseRow;
+    use crate::float::{self, GemmF32, Line, LineBf16, LineF16, LineF32, Packed, Runs, TileRows};
+    use crate::shared_out::SharedOut;
     use crate::gemm::{COLS, FORMS, GROUP, Group, NO_K, Packing, pack};
     use crate::isa::Isa;
     use crate::tile::{ROWS, Rows, Tile};
@@ -142,21 +149,69 @@ mod tests {
         }
     }
 
-    fn check_gemm_f32(isa: Isa) {
+    /// Two blocks of k, so that sums are continued; every number of rows and of columns in turn.
+    fn check_gemm_f32<L: Line>(isa: Isa, weight: fn(u64) -> L::Weight) {
         let mut rng = Rng(99);
-        let mut value = || (rng.next() as i32 as f32) * 1e-7;
-        for (k, n) in [1, 2, 37].iter().flat_map(|k| (1..=float::ROWS).map(move |n| (*k, n))) {
-            let (a, b): (Vec<f32>, Vec<f32>) =
-                ((0..n * k).map(|_| value()).collect(), (0..k * COLS).map(|_| value()).collect());
-            let packed = PackedF32::pack(k, COLS, &|k, c| b[k * COLS + c]).unwrap();
-            let rows = RowsF32 { at: core::array::from_fn(|r| r.min(n - 1) * k), n };
-            let once =
-                Runs { n_outer: 1, n_inner: 1, len: k, a: 0, a_outer: 0, a_inner: 0, b: 0, b_outer: 0, b_inner: 0 };
-            let mut tile = TileF32::ZERO;
-            isa.gemm_f32(&a, &rows, &once, packed.panel(0), &mut tile);
-            for (r, c) in (0..n).flat_map(|r| (0..COLS).map(move |c| (r, c))) {
-                let want = (0..k).fold(0f32, |acc, i| a[r * k + i].mul_add(b[i * COLS + c], acc));
-                assert_eq!(tile.0[r][c].to_bits(), want.to_bits(), "k {k} row {r} column {c}");
+        for (case, (k, n)) in [1, 2, 9, 37].iter().flat_map(|k| (1..=float::ROWS).map(move |n| (*k, n))).enumerate() {
+            let a: Vec<f32> = (0..n * k).map(|_| rng.next() as i32 as f32 * 1e-7).collect();
+            let b: Vec<L::Weight> = (0..k * COLS).map(|_| weight(rng.next())).collect();
+            let packed = Packed::<L>::pack(k, COLS, &|k, c| b[k * COLS + c]).unwrap();
+            let mut tile = TileRows { at: core::array::from_fn(|r| (r * k) as u32), ..TileRows::default() };
+            tile.out = core::array::from_fn(|r| r as u32);
+            tile.truncate(n);
+            let (cut, cols) = (k / 2, 1 + case * 5 % COLS);
+            let (first, last) = (Runs::once(cut), Runs { a: cut, b: cut, ..Runs::once(k - cut) });
+            let mut out = vec![f32::NAN; n * cols];
+            for (runs, begin) in [(first, true), (last, false)] {
+                let out = &SharedOut::new(&mut out);
+                let finish = FinishF32 { bias: None, residual: None, lo: -1e3, hi: 1e3 };
+                isa.gemm_f32(GemmF32 {
+                    a: &a,
+                    tiles: &[tile],
+                    windows: &[runs],
+                    b: packed.panel(0),
+                    next: packed.panel(1),
+                    begin,
+                    finish: (!begin).then_some(finish),
+                    out: OutF32 { out, base: 0, stride: cols, cols },
+                });
+            }
+            for (r, c) in (0..n).flat_map(|r| (0..cols).map(move |c| (r, c))) {
+                let w = |i: usize| L::new(core::array::from_fn(|_| b[i * COLS + c])).widen()[0];
+                let want = (0..k).fold(0f32, |acc, i| a[r * k + i].mul_add(w(i), acc)).clamp(-1e3, 1e3);
+                assert_eq!(out[r * cols + c].to_bits(), want.to_bits(), "k {k} row {r} column {c}");
+            }
+        }
+    }
+
+    fn check_depthwise_f32(isa: Isa) {
+        let mut rng = Rng(7);
+        for (case, channels) in [1, 3, 7, 8, 9, 16, 17, 24, 31, 40].into_iter().cycle().take(60).enumerate() {
+            let (n, taps, step) = (1 + case % 9, [case % 4, 1 + case % 5], 1 + case % 2);
+            let line = (n * step + 5) * channels;
+            let mut floats = |n: usize| (0..n).map(|_| rng.next() as i32 as f32 * 1e-7).collect::<Vec<f32>>();
+            let (a, w, other) = (floats(line * 4), floats(20 * channels), floats(n * channels));
+            let mut out = vec![f32::NAN; n * channels];
+            isa.depthwise_f32(DepthwiseRow {
+                a: &a,
+                weights: &w,
+                channels,
+                taps,
+                a_steps: [line, channels, step * channels],
+                w_step: 5 * channels,
+                bias: Some(&w),
+                residual: (case % 3 > 0).then_some(&other),
+                bounds: [-1e3, 1e3],
+                out: &mut out,
+            });
+            for (i, got) in out.iter().enumerate() {
+                let (p, c, mut want) = (i / channels, i % channels, 0f32);
+                for (y, x) in (0..taps[0]).flat_map(|y| (0..taps[1]).map(move |x| (y, x))) {
+                    want = a[y * line + (x + p * step) * channels + c].mul_add(w[(y * 5 + x) * channels + c], want);
+                }
+                want += w[c];
+                want += if case % 3 > 0 { other[i] } else { -0.0 };
+                assert_eq!(got.to_bits(), want.clamp(-1e3, 1e3).to_bits(), "{channels} channels, {taps:?}, pixel {p}");
             }
         }
     }
@@ -171,7 +226,12 @@ mod tests {
                     assert!(seen.iter().all(|n| *n > 0), "{}: forms never reached: {seen:?}", kernel.name);
                 }
                 KernelOp::DepthwiseU8 => check_depthwise_u8(isa),
-                KernelOp::GemmF32 => check_gemm_f32(isa),
+                KernelOp::GemmF32 => {
+                    check_gemm_f32::<LineF32>(isa, |r| (r as i32 as f32) * 1e-7);
+                    check_gemm_f32::<LineF16>(isa, |r| r as u16 & 0xBFFF);
+                    check_gemm_f32::<LineBf16>(isa, |r| r as u16 & 0xBFFF);
+                }
+                KernelOp::DepthwiseF32 => check_depthwise_f32(isa),
             }
         }
     }
@@ -183,7 +243,7 @@ mod tests {
             assert!(KERNELS[..i].iter().all(|k| k.name != kernel.name), "{}", kernel.name);
         }
         for isa in Isa::available() {
-            for op in [KernelOp::GemmU8, KernelOp::DepthwiseU8, KernelOp::GemmF32] {
+            for op in [KernelOp::GemmU8, KernelOp::DepthwiseU8, KernelOp::GemmF32, KernelOp::DepthwiseF32] {
                 assert!(KERNELS.iter().any(|k| k.isa == isa.name() && k.op == op), "{} lacks {op:?}", isa.name());
             }
         }

@@ -2,15 +2,19 @@
 
 mod depthwise_f32;
 mod filter;
+mod filter_f32;
 mod finish_f32;
 mod float;
 mod integer;
 mod pad;
 mod pixels;
 mod shape;
+mod tiles_f32;
 mod weights;
 mod window;
 
+pub use filter_f32::FloatWeights;
+pub(crate) use finish_f32::{FinishF32, OutF32};
 pub use float::ConvF32;
 pub use integer::ConvU8;
 pub use shape::ConvShape;
