@@ -1,43 +1,38 @@
-//! The one place that turns an [`Isa`] into a kernel.
+//! Calls through an [`Isa`]: its own kernels, or those of the instruction set that it falls back on.
 
 use crate::depthwise::DepthwisePanel;
 use crate::depthwise_f32::DepthwiseRow;
 use crate::float::{GemmF32, Line};
 use crate::gemm::Panel;
-use crate::generic;
 use crate::isa::Isa;
-use crate::tile::{Rows, Tile};
+use crate::tile::{GemmRows, GemmTile, Rows, Tile};
 
 impl Isa {
-    /// Integer product of a tile; see [`generic::gemm_u8::tile`].
-    pub(crate) fn gemm_u8(self, a: &[u8], rows: &Rows, panel: &Panel<'_>, tile: &mut Tile) {
-        match self {
-            Self::Portable => generic::gemm_u8::tile(a, rows, panel, tile),
-            Self::Avx2(proof) => crate::avx2::gemm_u8(proof, a, rows, panel, tile),
-        }
+    /// Integer product of a tile; see [`crate::generic::gemm_u8::tile`].
+    #[inline]
+    pub(crate) fn gemm_u8(self, a: &[u8], rows: &GemmRows, panel: &Panel<'_>, tile: &mut GemmTile) {
+        // SAFETY: an `Isa` exists only where its features were detected, and so those of what it falls back on.
+        unsafe { (self.gemm_u8)(a, rows, panel, tile) }
     }
 
-    /// f32 product of tiles; see [`generic::gemm_f32::run`].
+    /// f32 product of tiles; see [`crate::generic::gemm_f32::run`].
+    #[inline]
     pub(crate) fn gemm_f32<L: Line>(self, job: GemmF32<'_, L>) {
-        match self {
-            Self::Portable => generic::gemm_f32::run(job),
-            Self::Avx2(proof) => crate::avx2::gemm_f32(proof, job),
-        }
+        // SAFETY: as in `gemm_u8`.
+        unsafe { (L::kernel(self))(job) }
     }
 
-    /// f32 depthwise product of neighbouring pixels; see [`generic::depthwise_f32::run`].
+    /// f32 depthwise product of neighbouring pixels; see [`crate::generic::depthwise_f32::run`].
+    #[inline]
     pub(crate) fn depthwise_f32(self, job: DepthwiseRow<'_>) {
-        match self {
-            Self::Portable => generic::depthwise_f32::run(job),
-            Self::Avx2(proof) => crate::avx2::depthwise_f32(proof, job),
-        }
+        // SAFETY: as in `gemm_u8`.
+        unsafe { (self.depthwise_f32)(job) }
     }
 
-    /// Integer depthwise product of a tile; see [`generic::depthwise_u8::tile`].
+    /// Integer depthwise product of a tile; see [`crate::generic::depthwise_u8::tile`].
+    #[inline]
     pub(crate) fn depthwise_u8(self, a: &[u8], rows: &Rows, panel: &DepthwisePanel<'_>, tile: &mut Tile) {
-        match self {
-            Self::Portable => generic::depthwise_u8::tile(a, rows, panel, tile),
-            Self::Avx2(proof) => crate::avx2::depthwise_u8(proof, a, rows, panel, tile),
-        }
+        // SAFETY: as in `gemm_u8`.
+        unsafe { (self.depthwise_u8)(a, rows, panel, tile) }
     }
 }

@@ -11,7 +11,9 @@ use crate::conv::{FinishF32, OutF32};
 use crate::error::{Result, product};
 use crate::gemm::COLS;
 use crate::half::{bf16_to_f32, f16_to_f32};
+use crate::isa::Isa;
 use crate::stored::Stored;
+use crate::table::GemmF32Fn;
 
 /// Most pixels of a tile.
 pub(crate) const ROWS: usize = 6;
@@ -30,6 +32,8 @@ pub(crate) trait Line: Copy + Send + Sync + 'static {
     type Weight: Copy + Default;
     /// How weights are stored.
     const TYPE: WeightType;
+    /// The instruction set's product kernel for such weights.
+    fn kernel(isa: Isa) -> GemmF32Fn<Self>;
     /// A line of weights.
     fn new(weights: [Self::Weight; COLS]) -> Self;
     /// The weights as f32.
@@ -59,6 +63,10 @@ impl Line for LineF32 {
     type Weight = f32;
     const TYPE: WeightType = WeightType::F32;
 
+    fn kernel(isa: Isa) -> GemmF32Fn<Self> {
+        isa.gemm_f32
+    }
+
     fn new(weights: [f32; COLS]) -> Self {
         Self(weights)
     }
@@ -82,6 +90,10 @@ impl Line for LineF16 {
     type Weight = u16;
     const TYPE: WeightType = WeightType::F16;
 
+    fn kernel(isa: Isa) -> GemmF32Fn<Self> {
+        isa.gemm_f16
+    }
+
     fn new(weights: [u16; COLS]) -> Self {
         Self(weights)
     }
@@ -104,6 +116,10 @@ impl Line for LineF16 {
 impl Line for LineBf16 {
     type Weight = u16;
     const TYPE: WeightType = WeightType::Bf16;
+
+    fn kernel(isa: Isa) -> GemmF32Fn<Self> {
+        isa.gemm_bf16
+    }
 
     fn new(weights: [u16; COLS]) -> Self {
         Self(weights)

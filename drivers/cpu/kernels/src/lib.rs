@@ -35,13 +35,13 @@
 //! # Ok::<(), KernelError>(())
 //! ```
 //!
-//! **Inside.** A folder per instruction set holds the product kernels (`generic`, `x86_64`); `dispatch` is the one place that chooses,
-//! `table` lists them and tests each against a naive sum. `gemm` explains the packed format and why `vpmaddubsw` is exact on it; `tile`
+//! **Inside.** A folder per instruction set holds the product kernels (`generic`, `x86_64`); `table` lists instruction sets and kernels, one
+//! line each, and tests each kernel against a naive sum; `isa` chooses once, `dispatch` calls. `gemm` explains the packed format and why `vpmaddubsw` is exact on it; `tile`
 //! is the register tile between product and epilogue; `conv` are the plans. Everything elementwise is a plain loop compiled once per
 //! instruction set (`vectorize`). `pool` and `shared_out` state the threading protocol and who may write what.
 //!
-//! **Unsafe** code is confined to intrinsics behind a checked entry (each entry proves all its reads), to the token's calls of
-//! `target_feature` functions, to `SharedOut` and to the pool.
+//! **Unsafe** code is confined to intrinsics behind a checked entry (each entry proves all its reads), to the calls of
+//! detected `target_feature` functions, to `SharedOut` and to the pool.
 #![allow(unsafe_code)] // the one crate of the CPU driver that talks to the instruction set; every block names its reason
 
 mod arith;
@@ -81,8 +81,8 @@ pub use epilogue::{Epilogue, OtherQ, OutMut, OutQ};
 pub use error::{KernelError, Result};
 pub use exec::Exec;
 pub use gemm::Packing;
-pub use isa::{Avx2, Isa};
+pub use isa::Isa;
 pub use pool::ThreadPool;
 pub use pooling::{PoolShape, average_pool_f32, average_pool_u8, max_pool, max_pool_f32};
-pub use table::{KERNELS, Kernel, KernelOp};
+pub use table::{KERNELS, Kernel};
 pub use transpose::{nchw_to_nhwc, nhwc_to_nchw};

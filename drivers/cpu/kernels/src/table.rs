@@ -1,17 +1,38 @@
-//! The kernel table: one line per product kernel. Tests, benchmarks and reports derive from it.
+//! The tables: one line per instruction set, one line per product kernel. Dispatch, tests, benchmarks and reports derive from them.
 
-/// What a kernel computes; its instruction set chooses the instance (see `dispatch.rs`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum KernelOp {
-    /// u8 activations times s8 weights (16-bit weights in wide groups) to i32.
-    GemmU8,
-    /// Depthwise: u8 activations times 16-bit weights to i32.
-    DepthwiseU8,
-    /// f32 in ascending k with fused multiply-adds; weights stored as f32, f16 or bf16.
-    GemmF32,
-    /// Depthwise: the same per channel.
-    DepthwiseF32,
+use crate::depthwise::DepthwisePanel;
+use crate::depthwise_f32::DepthwiseRow;
+use crate::float::{GemmF32, LineBf16, LineF16, LineF32};
+use crate::gemm::Panel;
+use crate::generic;
+use crate::isa::IsaEntry;
+use crate::tile::{GemmRows, GemmTile, Rows, Tile};
+use crate::vectorize::Loops;
+
+#[cfg(target_arch = "x86_64")]
+use crate::avx2;
+
+/// u8 activations times s8 weights (16-bit weights in wide groups) to i32; see [`generic::gemm_u8::tile`].
+///
+/// # Safety
+/// The CPU has the features that the kernel was compiled for. The same holds for the other kinds.
+pub(crate) type GemmU8Fn = unsafe fn(&[u8], &GemmRows, &Panel<'_>, &mut GemmTile);
+/// Depthwise: u8 activations times 16-bit weights to i32; see [`generic::depthwise_u8::tile`].
+pub(crate) type DepthwiseU8Fn = unsafe fn(&[u8], &Rows, &DepthwisePanel<'_>, &mut Tile);
+/// f32 in ascending k with fused multiply-adds, weights stored in lines `L`; see [`generic::gemm_f32::run`].
+pub(crate) type GemmF32Fn<L> = unsafe fn(GemmF32<'_, L>);
+/// Depthwise in f32; see [`generic::depthwise_f32::run`].
+pub(crate) type DepthwiseF32Fn = unsafe fn(DepthwiseRow<'_>);
+
+/// The entry of a kernel, and so what it computes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Run {
+    GemmU8(GemmU8Fn),
+    DepthwiseU8(DepthwiseU8Fn),
+    GemmF32(GemmF32Fn<LineF32>),
+    GemmF16(GemmF32Fn<LineF16>),
+    GemmBf16(GemmF32Fn<LineBf16>),
+    DepthwiseF32(DepthwiseF32Fn),
 }
 
 /// A product kernel.
@@ -25,24 +46,42 @@ pub struct Kernel {
     pub exact: bool,
     /// Multiply-adds per clock that the instruction sequence allows at best on a core with two multipliers; 0 where nothing is promised.
     pub peak_macs_per_clock: u32,
-    /// What it computes.
-    pub op: KernelOp,
+    /// What it computes, and how.
+    pub(crate) run: Run,
 }
 
-const fn kernel(name: &'static str, isa: &'static str, peak_macs_per_clock: u32, op: KernelOp) -> Kernel {
-    Kernel { name, isa, exact: true, peak_macs_per_clock, op }
+const fn kernel(name: &'static str, isa: &'static str, peak_macs_per_clock: u32, run: Run) -> Kernel {
+    Kernel { name, isa, exact: true, peak_macs_per_clock, run }
 }
 
-/// All product kernels.
+/// All instruction sets of the architecture, slowest first. The first runs everywhere.
+#[rustfmt::skip]
+pub(crate) static ISAS: &[IsaEntry] = &[
+    IsaEntry { name: "portable", detect: || true, falls_back: &[], loops: Loops::Baseline, speed: [4, 2] },
+    #[cfg(target_arch = "x86_64")]
+    IsaEntry { name: "avx2", detect: avx2::detect, falls_back: &["portable"], loops: Loops::Avx2, speed: [64, 24] },
+];
+
+/// All product kernels of the architecture.
 pub static KERNELS: &[Kernel] = &[
-    kernel("gemm_u8_s8_s32_4x16x4_portable", "portable", 0, KernelOp::GemmU8),
-    kernel("gemm_u8_s8_s32_4x16x4_avx2", "avx2", 42, KernelOp::GemmU8),
-    kernel("dw_u8_s16_s32_4x16x2_portable", "portable", 0, KernelOp::DepthwiseU8),
-    kernel("dw_u8_s16_s32_4x16x2_avx2", "avx2", 32, KernelOp::DepthwiseU8),
-    kernel("gemm_f32_f32_f32_6x16x1_portable", "portable", 0, KernelOp::GemmF32),
-    kernel("gemm_f32_f32_f32_6x16x1_avx2", "avx2", 16, KernelOp::GemmF32),
-    kernel("dw_f32_f32_f32_1x1x1_portable", "portable", 0, KernelOp::DepthwiseF32),
-    kernel("dw_f32_f32_f32_4x16x1_avx2", "avx2", 12, KernelOp::DepthwiseF32),
+    kernel("gemm_u8_s8_s32_8x16x4_portable", "portable", 0, Run::GemmU8(generic::gemm_u8::tile)),
+    kernel("dw_u8_s16_s32_4x16x2_portable", "portable", 0, Run::DepthwiseU8(generic::depthwise_u8::tile)),
+    kernel("gemm_f32_f32_f32_6x16x1_portable", "portable", 0, Run::GemmF32(generic::gemm_f32::run)),
+    kernel("gemm_f32_f16_f32_6x16x1_portable", "portable", 0, Run::GemmF16(generic::gemm_f32::run)),
+    kernel("gemm_f32_bf16_f32_6x16x1_portable", "portable", 0, Run::GemmBf16(generic::gemm_f32::run)),
+    kernel("dw_f32_f32_f32_1x1x1_portable", "portable", 0, Run::DepthwiseF32(generic::depthwise_f32::run)),
+    #[cfg(target_arch = "x86_64")]
+    kernel("gemm_u8_s8_s32_8x16x4_avx2", "avx2", 42, Run::GemmU8(avx2::gemm_u8)),
+    #[cfg(target_arch = "x86_64")]
+    kernel("dw_u8_s16_s32_4x16x2_avx2", "avx2", 32, Run::DepthwiseU8(avx2::depthwise_u8)),
+    #[cfg(target_arch = "x86_64")]
+    kernel("gemm_f32_f32_f32_6x16x1_avx2", "avx2", 16, Run::GemmF32(avx2::gemm_f32)),
+    #[cfg(target_arch = "x86_64")]
+    kernel("gemm_f32_f16_f32_6x16x1_avx2", "avx2", 16, Run::GemmF16(avx2::gemm_f32)),
+    #[cfg(target_arch = "x86_64")]
+    kernel("gemm_f32_bf16_f32_6x16x1_avx2", "avx2", 16, Run::GemmBf16(avx2::gemm_f32)),
+    #[cfg(target_arch = "x86_64")]
+    kernel("dw_f32_f32_f32_4x16x1_avx2", "avx2", 12, Run::DepthwiseF32(avx2::depthwise_f32)),
 ];
 
 #[cfg(test)]
@@ -50,12 +89,11 @@ mod tests {
     use super::*;
     use crate::depthwise::{DepthwiseB, DepthwiseWindow};
     use crate::conv::{FinishF32, OutF32};
-    use crate::depthwise_f32::DepthwiseRow;
-    use crate::float::{self, GemmF32, Line, LineBf16, LineF16, LineF32, Packed, Runs, TileRows};
+    use crate::float::{self, Line, Packed, Runs, TileRows};
     use crate::shared_out::SharedOut;
-    use crate::gemm::{COLS, FORMS, GROUP, Group, NO_K, Packing, pack};
+    use crate::gemm::{COLS, FORMS, Packing, Span, pack};
     use crate::isa::Isa;
-    use crate::tile::{ROWS, Rows, Tile};
+    use crate::tile::{GEMM_ROWS, GemmTile, ROWS, Rows, Tile};
 
     struct Rng(u64);
 
@@ -99,28 +137,26 @@ mod tests {
         (0..n).map(|_| byte(rng.next())).collect()
     }
 
-    fn rows(n: usize, stride: usize) -> Rows {
+    fn rows<const N: usize>(n: usize, stride: usize) -> Rows<N> {
         Rows { at: core::array::from_fn(|r| r.min(n - 1) * stride), n }
     }
 
-    fn check_gemm_u8(isa: Isa, seen: &mut [u32; FORMS.len()]) {
+    fn check_gemm_u8(isa: Isa, packing: Packing, seen: &mut [u32; FORMS.len()]) {
         let mut rng = Rng(0x1234_5678_9ABC_DEF1);
-        for (k, kind, n) in [1, 3, 4, 64, 130, 256].iter().flat_map(|k| (0..KINDS).map(move |w| (*k, w, 1 + w % ROWS)))
-        {
-            let w: Vec<i16> = (0..k * COLS).map(|_| weight(kind, &mut rng)).collect();
-            let groups: Vec<Group> = (0..k)
-                .step_by(GROUP)
-                .map(|at| Group { offset: at, k: core::array::from_fn(|i| if at + i < k { at + i } else { NO_K }) })
-                .collect();
-            let packed = pack(&groups, COLS, Packing::Search, &|k, c| w[k * COLS + c]).unwrap();
+        for (k, kind) in (1..=70).chain([130, 256]).flat_map(|k| (0..KINDS).map(move |w| (k, w))) {
+            let n = 1 + (k + kind) % GEMM_ROWS;
+            let w: Vec<[i16; COLS]> = (0..k).map(|_| core::array::from_fn(|_| weight(kind, &mut rng))).collect();
+            let spans = [Span { offset: 0, k: 0, len: k }];
+            let fill = |_: core::ops::Range<usize>, to: &mut [[i16; COLS]]| to.copy_from_slice(&w);
+            let packed = pack(&spans, k, COLS, packing, &fill).unwrap();
             seen.iter_mut().zip(packed.panel(0).steps).for_each(|(s, n)| *s += n);
             for data in 0..4 {
-                let a = activations(data, n * k + GROUP, &mut rng);
-                let mut tile = Tile::ZERO;
+                let extent = (n - 1) * k + packed.panel(0).reach;
+                let (a, mut tile) = (activations(data, extent, &mut rng), GemmTile::ZERO);
                 isa.gemm_u8(&a, &rows(n, k), &packed.panel(0), &mut tile);
                 for (r, c) in (0..n).flat_map(|r| (0..COLS).map(move |c| (r, c))) {
-                    let want: i32 = (0..k).map(|i| i32::from(a[r * k + i]) * i32::from(w[i * COLS + c])).sum();
-                    assert_eq!(tile.0[r][c], want, "k {k} weights {kind} data {data} row {r} column {c}");
+                    let want: i32 = (0..k).map(|i| i32::from(a[r * k + i]) * i32::from(w[i][c])).sum();
+                    assert_eq!(tile.0[r][c], want, "{packing:?} k {k} weights {kind} data {data} row {r} column {c}");
                 }
             }
         }
@@ -218,20 +254,22 @@ mod tests {
 
     #[test]
     fn every_kernel_equals_a_naive_sum() {
-        for (kernel, isa) in KERNELS.iter().filter_map(|k| Isa::parse(k.isa).ok().map(|isa| (k, isa))) {
-            match kernel.op {
-                KernelOp::GemmU8 => {
+        for kernel in KERNELS {
+            let Ok(isa) = Isa::parse(kernel.isa) else {
+                eprintln!("skipped: {}: this machine has no {}", kernel.name, kernel.isa);
+                continue;
+            };
+            match kernel.run {
+                Run::GemmU8(_) => {
                     let mut seen = [0; FORMS.len()];
-                    check_gemm_u8(isa, &mut seen);
+                    Packing::ALL.into_iter().for_each(|packing| check_gemm_u8(isa, packing, &mut seen));
                     assert!(seen.iter().all(|n| *n > 0), "{}: forms never reached: {seen:?}", kernel.name);
                 }
-                KernelOp::DepthwiseU8 => check_depthwise_u8(isa),
-                KernelOp::GemmF32 => {
-                    check_gemm_f32::<LineF32>(isa, |r| (r as i32 as f32) * 1e-7);
-                    check_gemm_f32::<LineF16>(isa, |r| r as u16 & 0xBFFF);
-                    check_gemm_f32::<LineBf16>(isa, |r| r as u16 & 0xBFFF);
-                }
-                KernelOp::DepthwiseF32 => check_depthwise_f32(isa),
+                Run::DepthwiseU8(_) => check_depthwise_u8(isa),
+                Run::GemmF32(_) => check_gemm_f32::<LineF32>(isa, |r| (r as i32 as f32) * 1e-7),
+                Run::GemmF16(_) => check_gemm_f32::<LineF16>(isa, |r| r as u16 & 0xBFFF),
+                Run::GemmBf16(_) => check_gemm_f32::<LineBf16>(isa, |r| r as u16 & 0xBFFF),
+                Run::DepthwiseF32(_) => check_depthwise_f32(isa),
             }
         }
     }
@@ -242,18 +280,22 @@ mod tests {
             assert!(kernel.name.ends_with(&format!("_{}", kernel.isa)), "{}", kernel.name);
             assert!(KERNELS[..i].iter().all(|k| k.name != kernel.name), "{}", kernel.name);
         }
-        for isa in Isa::available() {
-            for op in [KernelOp::GemmU8, KernelOp::DepthwiseU8, KernelOp::GemmF32, KernelOp::DepthwiseF32] {
-                assert!(KERNELS.iter().any(|k| k.isa == isa.name() && k.op == op), "{} lacks {op:?}", isa.name());
-            }
+    }
+
+    #[test]
+    fn every_instruction_set_has_a_kernel_of_its_own() {
+        for name in Isa::known() {
+            assert!(KERNELS.iter().any(|k| k.isa == name), "{name}");
         }
+        assert!(KERNELS.iter().all(|k| Isa::known().any(|name| name == k.isa)));
     }
 
     #[test]
     #[should_panic(expected = "leaves")]
     fn a_row_beyond_the_activations_is_refused() {
-        let packed = pack(&[Group { offset: 0, k: [0, 1, 2, 3] }], COLS, Packing::Search, &|_, _| 1).unwrap();
-        let mut tile = Tile::ZERO;
+        let packed =
+            pack(&[Span { offset: 0, k: 0, len: 4 }], 4, COLS, Packing::Dot, &|_, to| to.fill([1; COLS])).unwrap();
+        let mut tile = GemmTile::ZERO;
         Isa::detect().gemm_u8(&[0; 7], &rows(2, 4), &packed.panel(0), &mut tile);
     }
 }

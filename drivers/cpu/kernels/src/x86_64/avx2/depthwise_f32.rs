@@ -12,7 +12,6 @@
 use core::arch::x86_64::*;
 
 use crate::depthwise_f32::DepthwiseRow;
-use crate::isa::Avx2;
 
 /// Pixels of a block.
 const PIXELS: usize = 4;
@@ -20,12 +19,13 @@ const PIXELS: usize = 4;
 const LANES: usize = 8;
 
 /// See [`crate::generic::depthwise_f32::run`].
-pub(crate) fn run(proof: Avx2, job: DepthwiseRow<'_>) {
+#[target_feature(enable = "avx2,fma,f16c")]
+pub(crate) fn run(job: DepthwiseRow<'_>) {
     let n = job.check();
     if job.channels < LANES {
-        return super::compiled(proof, Narrow(job));
+        return super::compiled(Narrow(job));
     }
-    // SAFETY: the token proves AVX2 and FMA; `check` proves that all taps of `n` pixels and all channels lie inside the slices.
+    // SAFETY: `check` proves that all taps of `n` pixels and all channels lie inside the slices.
     unsafe { pixels(job, n) }
 }
 

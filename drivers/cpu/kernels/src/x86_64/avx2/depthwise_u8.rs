@@ -14,17 +14,17 @@ use core::arch::x86_64::*;
 
 use crate::depthwise::DepthwisePanel;
 use crate::gemm::{Block, COLS};
-use crate::isa::Avx2;
 use crate::tile::{ROWS, Rows, Tile};
 
 type Half = [__m256i; 2];
 type Acc = [Half; ROWS];
 
 /// See [`crate::generic::depthwise_u8::tile`].
-pub(crate) fn tile(_proof: Avx2, a: &[u8], rows: &Rows, panel: &DepthwisePanel<'_>, tile: &mut Tile) {
+#[target_feature(enable = "avx2")]
+pub(crate) fn tile(a: &[u8], rows: &Rows, panel: &DepthwisePanel<'_>, tile: &mut Tile) {
     rows.check(a.len(), panel.max_offset, COLS);
     debug_assert!(panel.offsets.iter().flatten().all(|o| *o as usize <= panel.max_offset));
-    // SAFETY: the token proves AVX2; the check proves that 16 bytes at every row plus every offset lie within `a`.
+    // SAFETY: the check proves that 16 bytes at every row plus every offset lie within `a`.
     unsafe { run(a, rows, panel, tile) }
 }
 

@@ -15,7 +15,6 @@ use core::arch::x86_64::*;
 
 use crate::float::{GemmF32, Line, ROWS, TileRows, WeightType};
 use crate::gemm::COLS;
-use crate::isa::Avx2;
 
 /// Accumulators of `R` rows.
 type Acc<const R: usize> = [[__m256; 2]; R];
@@ -50,13 +49,8 @@ unsafe fn halves(line: *const __m128i) -> [__m128i; 2] {
 }
 
 /// See [`crate::generic::gemm_f32::run`].
-pub(crate) fn run<L: Line>(_proof: Avx2, job: GemmF32<'_, L>) {
-    // SAFETY: the token proves AVX2, FMA and F16C.
-    unsafe { tiles(job) }
-}
-
 #[target_feature(enable = "avx2,fma,f16c")]
-fn tiles<L: Line>(mut job: GemmF32<'_, L>) {
+pub(crate) fn run<L: Line>(mut job: GemmF32<'_, L>) {
     for (i, tile) in job.tiles.iter().enumerate() {
         match tile.n {
             1 => one::<L, 1>(&mut job, tile, i),
