@@ -59,6 +59,25 @@ pub(crate) struct LineF16(pub(crate) [u16; COLS]);
 #[repr(C, align(32))]
 pub(crate) struct LineBf16(pub(crate) [u16; COLS]);
 
+impl LineF32 {
+    /// The first sixteen values; zeros behind the last.
+    #[inline]
+    pub(crate) fn of(values: &[f32]) -> Self {
+        if let Some(whole) = values.first_chunk() {
+            return Self(*whole);
+        }
+        let mut line = Self([0.0; COLS]);
+        line.0.iter_mut().zip(values).for_each(|(to, from)| *to = *from);
+        line
+    }
+
+    /// The lines that fit into some bytes.
+    pub(crate) fn in_bytes(bytes: &mut [u8]) -> &mut [Self] {
+        // SAFETY: a line is 64 bytes of floats without gaps; every bit pattern is a line, and every line is bytes.
+        unsafe { bytes.align_to_mut::<Self>().1 }
+    }
+}
+
 impl Line for LineF32 {
     type Weight = f32;
     const TYPE: WeightType = WeightType::F32;
@@ -166,13 +185,27 @@ impl<L: Line> Packed<L> {
         Ok(Self { lines: L::restore(product("the packed weights", &[n.div_ceil(COLS), k])?, from)?, k })
     }
 
-    /// The lines of a panel; none behind the last panel.
-    pub(crate) fn panel(&self, index: usize) -> &[L] {
-        self.lines.get(index * self.k..).map_or(&[], |from| &from[..self.k.min(from.len())])
+    /// The panels.
+    pub(crate) fn view(&self) -> Panels<'_, L> {
+        Panels { lines: &self.lines, k: self.k }
     }
 
     pub(crate) fn bytes(&self) -> usize {
         size_of_val(self.lines.as_slice())
+    }
+}
+
+/// Panels `[panel][k]` of lines.
+#[derive(Clone, Copy)]
+pub(crate) struct Panels<'a, L> {
+    pub(crate) lines: &'a [L],
+    pub(crate) k: usize,
+}
+
+impl<'a, L> Panels<'a, L> {
+    /// The lines of a panel; none behind the last panel.
+    pub(crate) fn panel(&self, index: usize) -> &'a [L] {
+        self.lines.get(index * self.k..).map_or(&[], |from| &from[..self.k.min(from.len())])
     }
 }
 

@@ -5,7 +5,7 @@ use super::shape::{ConvShape, Geometry};
 use super::weights::WeightLayout;
 use crate::error::Result;
 use crate::float::{Line, LineBf16, LineF16, LineF32, Packed};
-use crate::half::{bf16_to_f32, f16_to_f32};
+use crate::half::{bf16_to_f32, exact_bf16, exact_f16, f16_to_f32};
 use crate::stored::{Stored, damaged, put_u32s};
 
 /// A tensor of float weights.
@@ -52,10 +52,22 @@ impl FilterF32 {
             return Ok(Self::Depthwise(DepthwiseF32::pack(g.k, s.in_c, &|k, c| weights.get(index.of(k, c)))));
         }
         Ok(match weights {
-            FloatWeights::F32(w) => Self::F32(groups(s, g, &|k, co| w[index.of(k, co)])?),
+            FloatWeights::F32(w) => Self::smallest(s, g, &|k, co| w[index.of(k, co)])?,
             FloatWeights::F16(w) => Self::F16(groups(s, g, &|k, co| w[index.of(k, co)])?),
             FloatWeights::Bf16(w) => Self::Bf16(groups(s, g, &|k, co| w[index.of(k, co)])?),
         })
+    }
+
+    /// Stores f32 weights in the smallest type that holds all of them exactly.
+    fn smallest(s: &ConvShape, g: &Geometry, weight: &dyn Fn(usize, usize) -> f32) -> Result<Self> {
+        let all = |fits: fn(f32) -> bool| (0..s.out_c).all(|co| (0..g.k).all(|k| fits(weight(k, co))));
+        if all(|w| exact_f16(w).is_some()) {
+            return Ok(Self::F16(groups(s, g, &|k, co| exact_f16(weight(k, co)).unwrap_or_default())?));
+        }
+        if all(|w| exact_bf16(w).is_some()) {
+            return Ok(Self::Bf16(groups(s, g, &|k, co| exact_bf16(weight(k, co)).unwrap_or_default())?));
+        }
+        Ok(Self::F32(groups(s, g, weight)?))
     }
 
     /// Says in front how the weights are stored.

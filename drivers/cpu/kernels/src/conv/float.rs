@@ -1,16 +1,15 @@
 //! [`ConvF32`]: deterministic f32 convolution and matrix product.
 
-use core::ops::Range;
-
+use super::dense_f32::Dense;
 use super::depthwise_f32::DepthwiseF32;
 use super::filter_f32::{FilterF32, FloatWeights};
-use super::finish_f32::{FinishPlan, OutF32};
+use super::finish_f32::FinishPlan;
 use super::shape::{ConvShape, Geometry};
-use super::tiles_f32::{BLOCK, Chart};
+use super::tiles_f32::Chart;
 use super::weights::WeightLayout;
 use crate::error::{Result, check_len, product};
 use crate::exec::Exec;
-use crate::float::{GemmF32, Line, Packed, ROWS, TileRows};
+use crate::float::{Line, Packed};
 use crate::gemm::COLS;
 use crate::shared_out::SharedOut;
 use crate::stored::Stored;
@@ -25,7 +24,7 @@ pub struct ConvF32 {
 }
 
 impl ConvF32 {
-    /// Packs f32 weights; `lo` and `hi` clip the result (`-inf` and `inf` for none).
+    /// Packs f32 weights, stored in the smallest of f32, f16 and bf16 that holds all of them exactly; `lo` and `hi` clip the result (`-inf` and `inf` for none).
     ///
     /// # Errors
     /// When shape and lengths do not fit together.
@@ -158,7 +157,10 @@ impl ConvF32 {
         let macs = (x.len() / g.image).saturating_mul(g.macs);
         let [tile_step, panel_step] = self.steps(exec.parts(macs, usize::MAX), n_tiles, n_panels, x.len());
         let (rows, cols) = (n_tiles.div_ceil(tile_step), n_panels.div_ceil(panel_step));
-        let dense = Dense { plan: self, exec, groups, x, residual, pixels, out: &SharedOut::new(out) };
+        let finish = &self.finish;
+        let panels = &|group: usize| groups[group].view();
+        let out = &SharedOut::new(out);
+        let dense = Dense { shape: s, geometry: g, chart: &self.chart, finish, exec, panels, x, residual, out, pixels, first: 0 };
         exec.pool.parallel_for(rows * cols, &|t| {
             let (y, p) = (t / cols * tile_step, t % cols * panel_step);
             dense.task(y..(y + tile_step).min(n_tiles), p..(p + panel_step).min(n_panels));
@@ -176,76 +178,5 @@ impl ConvF32 {
             (tile_parts, parts.div_ceil(tile_parts))
         };
         [n_tiles.div_ceil(tile_parts).max(1), n_panels.div_ceil(panel_parts).max(1)]
-    }
-}
-
-/// A dense product at run time.
-struct Dense<'a, L> {
-    plan: &'a ConvF32,
-    exec: Exec<'a>,
-    groups: &'a [Packed<L>],
-    x: &'a [f32],
-    residual: Option<&'a [f32]>,
-    /// Output pixels in all.
-    pixels: usize,
-    out: &'a SharedOut<'a, f32>,
-}
-
-impl<L: Line> Dense<'_, L> {
-    /// The given tiles of the given panels, which this task alone writes.
-    fn task(&self, tiles: Range<usize>, panels: Range<usize>) {
-        let chart = &self.plan.chart;
-        let per_image = chart.tiles.len();
-        let mut from = tiles.start;
-        while from < tiles.end {
-            let (image, first) = (from / per_image, from % per_image);
-            let n = BLOCK.min(per_image - first).min(tiles.end - from);
-            let block = &chart.tiles[first..first + n];
-            let rest = self.pixels - if chart.matrix { from * ROWS } else { 0 };
-            if chart.matrix && rest < n * ROWS {
-                let mut own = [TileRows::default(); BLOCK];
-                own[..n].copy_from_slice(block);
-                own[n - 1].truncate(rest - (n - 1) * ROWS);
-                self.block(image, &own[..n], panels.clone());
-            } else {
-                self.block(image, block, panels.clone());
-            }
-            from += n;
-        }
-    }
-
-    /// All blocks of k over some tiles of an image, or of a chunk of rows.
-    fn block(&self, image: usize, tiles: &[TileRows], panels: Range<usize>) {
-        let (s, g, chart) = (&self.plan.shape, &self.plan.geometry, &self.plan.chart);
-        let (in_image, out_image) = if chart.matrix {
-            (BLOCK * ROWS * s.in_c, BLOCK * ROWS * s.out_c)
-        } else {
-            (g.image, g.out_image)
-        };
-        let (n_in, n_out) = (s.in_c / s.groups, s.out_c / s.groups);
-        let (per_group, last) = (n_out.div_ceil(COLS), chart.blocks.len() - 1);
-        for (i, windows) in chart.blocks.iter().enumerate() {
-            for panel in panels.clone() {
-                let (group, index) = (panel / per_group, panel % per_group);
-                let channel = group * n_out + index * COLS;
-                self.exec.isa.gemm_f32(
-                    GemmF32 {
-                        a: &self.x[image * in_image + group * n_in..],
-                        tiles,
-                        windows,
-                        b: self.groups[group].panel(index),
-                        next: self.groups[group].panel(index + 1),
-                        begin: i == 0,
-                        finish: (i == last).then(|| self.plan.finish.panel(channel, self.residual)),
-                        out: OutF32 {
-                            out: self.out,
-                            base: image * out_image + channel,
-                            stride: s.out_c,
-                            cols: (n_out - index * COLS).min(COLS),
-                        },
-                    },
-                );
-            }
-        }
     }
 }
