@@ -135,7 +135,7 @@ mod tests {
     #[test]
     fn lengths_and_parameters_are_checked() {
         let pool = ThreadPool::new(1).unwrap();
-        let exec = Exec { isa: Isa::Portable, pool: &pool };
+        let exec = Exec { isa: Isa::portable(), pool: &pool };
         let mut out = [0; 6];
         assert!(quantize_nchw_to_nhwc(exec, [1, 2, 3], &[0.0; 5], 1.0, OutQ::u8(0), &mut out).is_err());
         assert!(quantize_nchw_to_nhwc(exec, [1, 2, 3], &[0.0; 6], 1.0, OutQ::u8(0), &mut out[..5]).is_err());
