@@ -1,6 +1,8 @@
 //! Functions of one f32: the named sequences of numerics.md section 7, element by element, in the layout of the input.
 
-use crate::builder::{Builder, Run, input, output};
+use crate::arena::{elements, elements_mut};
+use crate::builder::{Builder, input, output};
+use crate::elementwise::Function;
 use crate::parallel::for_chunks;
 use crate::rows::{float, float_constant, needs, row, when};
 use ottava_hal::capability::Operand;
@@ -26,15 +28,14 @@ pub(crate) fn build(
     let nhwc = builder.is_nhwc(x);
     let from = builder.operand(x, nhwc)?;
     let to = builder.result(output(node)?, nhwc)?;
-    builder.push(&format!("{}_f32", node.op.to_lowercase()), vec![from], to, None, map(f));
+    builder.push_elementwise(&format!("{}_f32", node.op.to_lowercase()), vec![from], to, map(f));
     Ok(())
 }
 
 /// `y = f(x)` over all elements.
-pub(crate) fn map(f: impl Fn(f32) -> f32 + Send + Sync + 'static) -> Run {
-    Box::new(move |exec, mut io| {
-        let x = io.read::<f32>(0)?;
-        let out = io.out::<f32>()?;
+fn map(f: impl Fn(f32) -> f32 + Send + Sync + 'static) -> Function {
+    Box::new(move |exec, [x, _], out| {
+        let (x, out) = (elements::<f32>(x)?, elements_mut::<f32>(out)?);
         if x.len() != out.len() {
             return Err(Error::invalid("input and output differ in size"));
         }
