@@ -145,7 +145,7 @@ impl DepthwiseB {
 
     /// Packs `weight(tap, channel)`, taps row by row.
     pub(crate) fn pack(window: DepthwiseWindow, channels: usize, weight: &dyn Fn(usize, usize) -> i16) -> Self {
-        let mut out = Self::empty(window, channels);
+        let (mut out, mut weights) = (Self::empty(window, channels), Vec::new());
         let kw = window.kernel[1];
         for block in 0..out.n_blocks() {
             let first = out.first_channel(block);
@@ -156,10 +156,11 @@ impl DepthwiseB {
                         Some(ky) if first + i / 2 < channels => weight(ky * kw + kx, first + i / 2),
                         _ => 0,
                     };
-                    out.weights.extend_from_slice(&[pair_block(get)]);
+                    weights.push(pair_block(get));
                 }
             }
         }
+        out.weights = weights.into();
         out
     }
 

@@ -3,8 +3,9 @@
 //! Only what is multiplied is viewed in place. What decides where kernels read (steps, offsets) is always copied, so that
 //! a mapped file that a foreign program changes meanwhile gives other numbers and never a read outside an operand.
 
-use alloc::sync::Arc;
 use alloc::vec::Vec;
+
+use alloc::sync::Arc;
 use core::fmt;
 use core::ops::Deref;
 
@@ -160,10 +161,10 @@ mod tests {
 
     #[test]
     fn memory_that_shrinks_has_no_elements() {
-        struct Fickle(core::sync::atomic::AtomicBool);
+        struct Fickle(std::sync::atomic::AtomicBool);
         impl AsRef<[u8]> for Fickle {
             fn as_ref(&self) -> &[u8] {
-                if self.0.swap(true, core::sync::atomic::Ordering::Relaxed) { &[] } else { &[0; 16] }
+                if self.0.swap(true, std::sync::atomic::Ordering::Relaxed) { &[] } else { &[0; 16] }
             }
         }
         let owner: SharedBytes = Arc::new(Fickle(false.into()));

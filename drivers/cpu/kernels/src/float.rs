@@ -95,19 +95,6 @@ impl Line for LineF32 {
     }
 }
 
-// SAFETY: an array of floats that fills the type.
-unsafe impl Plain for LineF32 {
-    fn from_stored(bytes: &[u8]) -> Self {
-        let mut line = Self([0.0; COLS]);
-        line.0.iter_mut().zip(bytes.as_chunks().0).for_each(|(to, from)| *to = f32::from_le_bytes(*from));
-        line
-    }
-
-    fn store(lines: &[Self], out: &mut Vec<u8>) {
-        lines.iter().flat_map(|line| &line.0).for_each(|w| out.extend_from_slice(&w.to_le_bytes()));
-    }
-}
-
 impl Line for LineF16 {
     type Weight = u16;
     const TYPE: WeightType = WeightType::F16;
@@ -124,24 +111,6 @@ impl Line for LineF16 {
     fn widen(&self) -> [f32; COLS] {
         self.0.map(f16_to_f32)
     }
-}
-
-// SAFETY: an array of 16-bit numbers that fills the type.
-unsafe impl Plain for LineF16 {
-    fn from_stored(bytes: &[u8]) -> Self {
-        Self(halves(bytes))
-    }
-
-    fn store(lines: &[Self], out: &mut Vec<u8>) {
-        lines.iter().flat_map(|line| &line.0).for_each(|w| out.extend_from_slice(&w.to_le_bytes()));
-    }
-}
-
-/// Sixteen stored 16-bit numbers.
-fn halves(bytes: &[u8]) -> [u16; COLS] {
-    let mut line = [0; COLS];
-    line.iter_mut().zip(bytes.as_chunks().0).for_each(|(to, from)| *to = u16::from_le_bytes(*from));
-    line
 }
 
 impl Line for LineBf16 {
@@ -162,19 +131,31 @@ impl Line for LineBf16 {
     }
 }
 
-// SAFETY: an array of 16-bit numbers that fills the type.
-unsafe impl Plain for LineBf16 {
-    fn from_stored(bytes: &[u8]) -> Self {
-        Self(halves(bytes))
-    }
+/// Lines are arrays of little-endian numbers that fill the type.
+macro_rules! plain_line {
+    ($line:ident, $weight:ty) => {
+        // SAFETY: an array of numbers that fills the type, which any bytes are.
+        unsafe impl Plain for $line {
+            fn from_stored(bytes: &[u8]) -> Self {
+                let mut line = Self([<$weight>::default(); COLS]);
+                let (weights, _) = bytes.as_chunks::<{ size_of::<$weight>() }>();
+                line.0.iter_mut().zip(weights).for_each(|(to, from)| *to = <$weight>::from_le_bytes(*from));
+                line
+            }
 
-    fn store(lines: &[Self], out: &mut Vec<u8>) {
-        lines.iter().flat_map(|line| &line.0).for_each(|w| out.extend_from_slice(&w.to_le_bytes()));
-    }
+            fn store(lines: &[Self], out: &mut Vec<u8>) {
+                out.extend(lines.iter().flat_map(|line| line.0).flat_map(<$weight>::to_le_bytes));
+            }
+        }
+    };
 }
 
+plain_line!(LineF32, f32);
+plain_line!(LineF16, u16);
+plain_line!(LineBf16, u16);
+
 /// Weights as `[panel][k][16]`; columns beyond `n` are zero.
-pub(crate) struct Packed<L> {
+pub(crate) struct Packed<L: Line> {
     lines: Elements<L>,
     k: usize,
 }
