@@ -1,11 +1,11 @@
 //! Calls through an [`Isa`]: its own kernels, or those of the instruction set that it falls back on.
 
-use crate::depthwise::DepthwisePanel;
+use crate::depthwise::{Band, DepthwiseB, DepthwisePanel, Requant, Sums};
 use crate::depthwise_f32::DepthwiseRow;
 use crate::float::{GemmF32, Line};
 use crate::gemm::Panel;
 use crate::isa::Isa;
-use crate::tile::{GemmRows, GemmTile, Rows, Tile};
+use crate::tile::{GemmRows, GemmTile};
 
 impl Isa {
     /// Integer product of a tile; see [`crate::generic::gemm_u8::tile`].
@@ -31,8 +31,22 @@ impl Isa {
 
     /// Integer depthwise product of a tile; see [`crate::generic::depthwise_u8::tile`].
     #[inline]
-    pub(crate) fn depthwise_u8(self, a: &[u8], rows: &Rows, panel: &DepthwisePanel<'_>, tile: &mut Tile) {
+    pub(crate) fn depthwise_u8(self, band: &Band<'_>, panel: &DepthwisePanel<'_>, x0: usize, sums: &mut Sums) {
         // SAFETY: as in `gemm_u8`.
-        unsafe { (self.depthwise_u8)(a, rows, panel, tile) }
+        unsafe { (self.depthwise_u8)(band, panel, x0, sums) }
+    }
+
+    /// Whole output rows of all channels, requantized (`fp32_rne`) into `out`, which holds one or two output rows; false where the
+    /// instruction set has no such kernel for the shape.
+    #[inline]
+    pub(crate) fn depthwise_u8_lines(
+        self,
+        band: &Band<'_>,
+        filter: &DepthwiseB,
+        to: &Requant<'_>,
+        out: &mut [u8],
+    ) -> bool {
+        // SAFETY: as in `gemm_u8`.
+        self.depthwise_u8_lines.is_some_and(|lines| unsafe { lines(band, filter, to, out) })
     }
 }

@@ -7,6 +7,8 @@
 //!
 //! Weights may be stored as f16 or bf16. They are widened to f32, which is exact, when a kernel loads them; the arithmetic is f32.
 
+use alloc::vec::Vec;
+
 use crate::conv::{FinishF32, OutF32};
 use crate::error::{Result, product};
 use crate::gemm::COLS;
@@ -286,6 +288,23 @@ impl TileRows {
         self.out[n..].fill(out);
         self.n = n as u32;
     }
+}
+
+/// Rows of a tile, for kernels that compute it in memory. Rows past `n` repeat the last one.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RowsF32 {
+    pub(crate) at: [usize; ROWS],
+    pub(crate) n: usize,
+}
+
+/// Accumulators `[pixel][channel]` in memory.
+#[derive(Clone, Copy)]
+#[repr(align(64))]
+pub(crate) struct TileF32(pub(crate) [[f32; COLS]; ROWS]);
+
+impl TileF32 {
+    /// All +0.
+    pub(crate) const ZERO: Self = Self([[0.0; COLS]; ROWS]);
 }
 
 /// One call of a product kernel: some tiles times a block of k of one panel.

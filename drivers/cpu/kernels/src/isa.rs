@@ -3,9 +3,12 @@
 //! Invariant: an [`Isa`] is only made after its [`IsaEntry::detect`] said yes, so whoever holds one may run its kernels. It carries the
 //! kernels themselves: choosing happens once, calling is one indirect call.
 
+use alloc::borrow::ToOwned;
+use alloc::vec::Vec;
+
 use crate::error::{KernelError, Result};
 use crate::float::{LineBf16, LineF16, LineF32};
-use crate::table::{DepthwiseF32Fn, DepthwiseU8Fn, GemmF32Fn, GemmU8Fn, ISAS, KERNELS, Run};
+use crate::table::{DepthwiseF32Fn, DepthwiseU8Fn, DepthwiseU8LinesFn, GemmF32Fn, GemmU8Fn, ISAS, KERNELS, Run};
 use crate::vectorize::Loops;
 
 /// One line of [`ISAS`].
@@ -14,6 +17,8 @@ pub(crate) struct IsaEntry {
     pub(crate) name: &'static str,
     /// Whether this machine has it.
     pub(crate) detect: fn() -> bool,
+    /// Whether it is the better choice on this machine than the lines before it; asked only after `detect`.
+    pub(crate) pays: fn() -> bool,
     /// Instruction sets whose kernels it uses where it has none of its own, best first.
     pub(crate) falls_back: &'static [&'static str],
     /// Which instance of the plain loops it runs.
@@ -28,6 +33,7 @@ pub struct Isa {
     entry: &'static IsaEntry,
     pub(crate) gemm_u8: GemmU8Fn,
     pub(crate) depthwise_u8: DepthwiseU8Fn,
+    pub(crate) depthwise_u8_lines: Option<DepthwiseU8LinesFn>,
     pub(crate) gemm_f32: GemmF32Fn<LineF32>,
     pub(crate) gemm_f16: GemmF32Fn<LineF16>,
     pub(crate) gemm_bf16: GemmF32Fn<LineBf16>,
@@ -42,7 +48,7 @@ impl Isa {
 
     /// The fastest instruction set of this machine.
     pub fn detect() -> Self {
-        ISAS.iter().rev().find(|e| (e.detect)()).map_or_else(Self::portable, Self::of)
+        ISAS.iter().rev().find(|e| (e.detect)() && (e.pays)()).map_or_else(Self::portable, Self::of)
     }
 
     /// Every instruction set of this machine, slowest first.
@@ -88,6 +94,7 @@ impl Isa {
             entry,
             gemm_u8: crate::generic::gemm_u8::tile,
             depthwise_u8: crate::generic::depthwise_u8::tile,
+            depthwise_u8_lines: None,
             gemm_f32: crate::generic::gemm_f32::run,
             gemm_f16: crate::generic::gemm_f32::run,
             gemm_bf16: crate::generic::gemm_f32::run,
@@ -98,6 +105,7 @@ impl Isa {
             match kernel.run {
                 Run::GemmU8(f) => isa.gemm_u8 = f,
                 Run::DepthwiseU8(f) => isa.depthwise_u8 = f,
+                Run::DepthwiseU8Lines(f) => isa.depthwise_u8_lines = Some(f),
                 Run::GemmF32(f) => isa.gemm_f32 = f,
                 Run::GemmF16(f) => isa.gemm_f16 = f,
                 Run::GemmBf16(f) => isa.gemm_bf16 = f,
@@ -131,7 +139,7 @@ mod tests {
         for isa in Isa::available() {
             assert_eq!(Isa::parse(isa.name()), Ok(isa));
         }
-        assert_eq!(Isa::available().last(), Some(&Isa::detect()));
+        assert!(Isa::available().contains(&Isa::detect()));
         assert_eq!(Isa::available().first(), Some(&Isa::portable()));
     }
 

@@ -1,5 +1,7 @@
 //! Deterministic f32 depthwise convolution: the driver over output lines.
 
+use alloc::vec::Vec;
+
 use super::finish_f32::FinishPlan;
 use super::shape::ConvShape;
 use super::window::{Axis, axes};

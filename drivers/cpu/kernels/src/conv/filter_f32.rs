@@ -1,5 +1,8 @@
 //! Float weights: as the caller holds them, and packed.
 
+use alloc::format;
+use alloc::vec::Vec;
+
 use super::depthwise_f32::DepthwiseF32;
 use super::shape::{ConvShape, Geometry};
 use super::weights::WeightLayout;

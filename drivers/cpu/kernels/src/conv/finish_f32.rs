@@ -1,5 +1,7 @@
 //! What becomes of f32 sums: bias, residual, activation, and where they go.
 
+use alloc::vec::Vec;
+
 use crate::arith::clip;
 use crate::gemm::COLS;
 use crate::shared_out::SharedOut;

@@ -1,5 +1,7 @@
 //! [`ConvF32`]: deterministic f32 convolution and matrix product.
 
+use alloc::vec::Vec;
+
 use super::dense_f32::Dense;
 use super::depthwise_f32::DepthwiseF32;
 use super::filter_f32::{FilterF32, FloatWeights};

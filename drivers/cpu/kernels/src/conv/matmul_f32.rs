@@ -1,5 +1,8 @@
 //! [`MatMulF32`]: a batch of f32 matrix products whose right-hand sides are known only at run time.
 
+use alloc::format;
+use alloc::vec::Vec;
+
 use super::dense_f32::Dense;
 use super::finish_f32::FinishPlan;
 use super::shape::{ConvShape, Geometry};

@@ -7,6 +7,9 @@
 //! A block of k is a box of kernel rows x kernel columns x input channels whose lines stay in the first-level cache while the tiles of
 //! a block of pixels pass over them. Boxes are ordered as k is.
 
+use alloc::vec;
+use alloc::vec::Vec;
+
 use core::ops::Range;
 
 use super::shape::{ConvShape, Geometry};

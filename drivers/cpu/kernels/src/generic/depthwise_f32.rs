@@ -2,6 +2,8 @@
 
 use crate::arith::clip;
 use crate::depthwise_f32::DepthwiseRow;
+#[cfg(not(feature = "std"))]
+use crate::float_ops::FloatOps as _;
 
 /// `out[p][c] = finish(sum of fma(a[p][tap][c], w[tap][c]))` over ascending taps, from +0.
 pub(crate) fn run(job: DepthwiseRow<'_>) {
