@@ -17,6 +17,7 @@
 //! | pooling | [`max_pool`], [`max_pool_f32`], [`average_pool_u8`], [`average_pool_f32`] over [`PoolShape`] |
 //! | change of parameters or type | [`quantize`], [`dequantize`], [`requantize`], [`xor_sign`] |
 //! | elementwise | [`binary_q`], [`binary_f32`], [`clip_f32`], [`lut`] |
+//! | f32 functions, Softmax and LayerNormalization | [`map_f32`], [`softmax_f32`], [`layer_norm_f32`] |
 //! | layout | [`nchw_to_nhwc`], [`nhwc_to_nchw`] |
 //! | list the kernels | [`KERNELS`] |
 //!
@@ -74,6 +75,7 @@ mod model;
 #[cfg_attr(not(feature = "std"), path = "pool_single.rs")]
 mod pool;
 mod pooling;
+mod rows_f32;
 mod shared_out;
 mod stored;
 mod table;
@@ -97,5 +99,6 @@ pub use gemm::Packing;
 pub use isa::Isa;
 pub use pool::ThreadPool;
 pub use pooling::{PoolShape, average_pool_f32, average_pool_u8, max_pool, max_pool_f32};
+pub use rows_f32::{layer_norm_f32, map_f32, softmax_f32};
 pub use table::{KERNELS, Kernel};
 pub use transpose::{nchw_to_nhwc, nhwc_to_nchw};

@@ -283,8 +283,14 @@ fn store_some<L, const R: usize>(job: &mut GemmF32<'_, L>, tile: &TileRows, acc:
             });
             sums = finished(sums, finish, other);
         }
-        put(&mut values, sums);
-        job.out.store(at, &values);
+        match job.out.part(at).first_chunk_mut::<8>().filter(|_| cols == 8) {
+            // SAFETY: an unaligned store of eight f32.
+            Some(half) => unsafe { _mm256_storeu_ps(half.as_mut_ptr(), sums[0]) },
+            None => {
+                put(&mut values, sums);
+                job.out.store(at, &values);
+            }
+        }
     }
 }
 
