@@ -33,7 +33,9 @@ impl DepthwiseRow<'_> {
         assert!(self.bias.is_none_or(|b| b.len() >= c), "the bias is too short");
         let [rows, cols] = self.taps;
         if rows > 0 && cols > 0 {
-            let last = |steps: &[(usize, usize)]| steps.iter().try_fold(c, |end, (n, by)| end.checked_add(n.checked_mul(*by)?));
+            let last = |steps: &[(usize, usize)]| {
+                steps.iter().try_fold(c, |end, (n, by)| end.checked_add(n.checked_mul(*by)?))
+            };
             let a = last(&[(rows - 1, self.a_steps[0]), (cols - 1, self.a_steps[1]), (n - 1, self.a_steps[2])]);
             let w = last(&[(rows - 1, self.w_step), (cols - 1, c)]);
             let inside = a.is_some_and(|a| a <= self.a.len()) && w.is_some_and(|w| w <= self.weights.len());

@@ -106,12 +106,12 @@ pub static KERNELS: &[Kernel] = &[
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::depthwise::{Band, CHANNELS, DepthwiseB, DepthwiseWindow, LINES, PIXELS};
     use crate::conv::{FinishF32, OutF32};
+    use crate::depthwise::{Band, CHANNELS, DepthwiseB, DepthwiseWindow, LINES, PIXELS};
     use crate::float::{self, Line, Packed, Runs, TileRows};
-    use crate::shared_out::SharedOut;
     use crate::gemm::{COLS, N_RUNS, Packing, Span, pack};
     use crate::isa::Isa;
+    use crate::shared_out::SharedOut;
     use crate::tile::{GEMM_ROWS, GemmTile, Rows};
 
     struct Rng(u64);

@@ -1,6 +1,8 @@
 //! Functions of one f32: the named sequences of numerics.md section 7, element by element, in the layout of the input.
 
-use crate::builder::{Builder, Run, input, output};
+use crate::arena::{elements, elements_mut};
+use crate::builder::{Builder, input, output};
+use crate::elementwise::Function;
 use crate::relayout::failed;
 use crate::rows::{float, float_constant, needs, row, when};
 use ottava_hal::capability::Operand;
@@ -25,13 +27,13 @@ pub(crate) fn build(
     let from = builder.operand(x, nhwc)?;
     let to = builder.result(output(node)?, nhwc)?;
     let name = builder.kernel(&format!("{}_f32", node.op.to_lowercase()));
-    builder.push(&name, vec![from], to, None, map(f));
+    builder.push_elementwise(&name, vec![from], to, map(f));
     Ok(())
 }
 
 /// `y = f(x)` over all elements.
-pub(crate) fn map(f: impl Fn(f32) -> f32 + Send + Sync + 'static) -> Run {
-    Box::new(move |exec, mut io| map_f32(exec, &f, io.read(0)?, io.out()?).map_err(failed))
+fn map(f: impl Fn(f32) -> f32 + Send + Sync + 'static) -> Function {
+    Box::new(move |exec, [x, _], out| map_f32(exec, &f, elements(x)?, elements_mut(out)?).map_err(failed))
 }
 
 /// `x < 0 ? 0 : x`; NaN and -0 stay.

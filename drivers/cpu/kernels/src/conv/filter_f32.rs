@@ -114,11 +114,7 @@ impl FilterF32 {
     }
 }
 
-fn groups<L: Line>(
-    s: &ConvShape,
-    g: &Geometry,
-    weight: &dyn Fn(usize, usize) -> L::Weight,
-) -> Result<Vec<Packed<L>>> {
+fn groups<L: Line>(s: &ConvShape, g: &Geometry, weight: &dyn Fn(usize, usize) -> L::Weight) -> Result<Vec<Packed<L>>> {
     let n_out = s.out_c / s.groups;
     (0..s.groups).map(|group| Packed::pack(g.k, n_out, &|k, c| weight(k, group * n_out + c))).collect()
 }

@@ -14,6 +14,7 @@ use super::pad::Frame;
 use super::pixels::{Pixels, block_pixels};
 use super::shape::{ConvShape, Geometry};
 use super::weights::Weights;
+use crate::elements::PackedBytes;
 use crate::epilogue::{Epilogue, Kind, OutMut, Prepared};
 use crate::error::{KernelError, Result, check_len, product};
 use crate::exec::Exec;
@@ -103,14 +104,19 @@ impl ConvU8 {
         out
     }
 
-    /// The plan of [`ConvU8::to_packed`]; nothing is packed again.
+    /// The plan of [`ConvU8::to_packed`]; nothing is packed again, and shared memory ([`PackedBytes::shared`]) is used in place.
     ///
     /// # Errors
     /// As [`ConvU8::new`], and when the bytes are not those of a plan of this shape. Bytes that are changed in place may compute
     /// other numbers, but never read outside their operands.
-    pub fn from_packed(shape: ConvShape, packed: &[u8], x_zero_point: u8, epilogue: Epilogue) -> Result<Self> {
+    pub fn from_packed<'a>(
+        shape: ConvShape,
+        packed: impl Into<PackedBytes<'a>>,
+        x_zero_point: u8,
+        epilogue: Epilogue,
+    ) -> Result<Self> {
         let geometry = shape.geometry()?;
-        let mut packed = Stored::new(packed);
+        let mut packed = Stored::new(packed.into());
         let epilogue = Prepared::new(epilogue, &packed.i32s(shape.out_c)?)?;
         let tag = packed.u32s(1)?[0];
         let packing = Packing::from_tag(tag).ok_or_else(|| damaged(format!("unknown layout {tag}")))?;

@@ -77,7 +77,8 @@ fn matrix(s: &ConvShape) -> Result<Vec<TileRows>> {
 fn image(s: &ConvShape, g: &Geometry) -> (Vec<TileRows>, Vec<Window>) {
     let [v, h] = axes(s);
     let interior = h.interior(g.out_w);
-    let mut gather = Gather { s, axes: [v, h], out_w: g.out_w, tiles: vec![], windows: vec![], window: 0, pixels: vec![] };
+    let mut gather =
+        Gather { s, axes: [v, h], out_w: g.out_w, tiles: vec![], windows: vec![], window: 0, pixels: vec![] };
     for rows in classes(&v, g.out_h) {
         for from in rows.clone().step_by(BAND) {
             let band = from..(from + BAND).min(rows.end);
@@ -228,7 +229,9 @@ mod tests {
 
     #[test]
     fn blocks_of_k_cover_k_once_in_order() {
-        for (kernel, in_c, groups) in [([3, 3], 64, 1), ([3, 3], 300, 1), ([7, 7], 3, 1), ([5, 1], 700, 2), ([1, 1], 3072, 1)] {
+        for (kernel, in_c, groups) in
+            [([3, 3], 64, 1), ([3, 3], 300, 1), ([7, 7], 3, 1), ([5, 1], 700, 2), ([1, 1], 3072, 1)]
+        {
             let s = ConvShape { in_h: 9, in_w: 9, kernel, groups, ..ConvShape::gemm(in_c, 2 * groups) };
             let (n_in, whole) = (in_c / groups, [0..kernel[0], 0..kernel[1]]);
             let mut seen = vec![];
@@ -242,7 +245,8 @@ mod tests {
 
     #[test]
     fn tiles_hold_each_pixel_once() {
-        for (hw, kernel, stride, pad) in [([7, 7], 3, 1, 1), ([14, 13], 3, 2, 1), ([30, 5], 5, 1, 2), ([3, 3], 3, 1, 4)] {
+        for (hw, kernel, stride, pad) in [([7, 7], 3, 1, 1), ([14, 13], 3, 2, 1), ([30, 5], 5, 1, 2), ([3, 3], 3, 1, 4)]
+        {
             let s = ConvShape {
                 in_h: hw[0],
                 in_w: hw[1],

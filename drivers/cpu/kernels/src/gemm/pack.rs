@@ -8,6 +8,7 @@ use super::dot::push_groups;
 use super::format::{Block, COLS, Form, N_RUNS, PackedB, PanelIndex, RUNS, WINDOW};
 use super::span::Span;
 use super::window::Search;
+use crate::elements::Elements;
 use crate::error::{KernelError, Result};
 
 /// How weights are laid out. The result of a product does not depend on it, and every instruction set reads every layout; which one is
@@ -67,7 +68,7 @@ pub(crate) fn pack(
     if u32::try_from(reach).is_err() {
         return Err(KernelError::Overflow { what: "the extent of an activation row in bytes" });
     }
-    let mut packed = PackedB { blocks: Vec::new(), offsets: Vec::new(), panels: Vec::new(), reach };
+    let mut packed = PackedB { blocks: Elements::default(), offsets: Vec::new(), panels: Vec::new(), reach };
     let search = Search::new();
     let mut weights = vec![[0; COLS]; k];
     for first in (0..n).step_by(COLS) {
