@@ -17,6 +17,7 @@
 //! | pooling | [`max_pool`], [`max_pool_f32`], [`average_pool_u8`], [`average_pool_f32`] over [`PoolShape`] |
 //! | change of parameters or type | [`quantize`], [`dequantize`], [`requantize`], [`xor_sign`] |
 //! | elementwise | [`binary_q`], [`binary_f32`], [`clip_f32`], [`lut`] |
+//! | f32 functions, Softmax and LayerNormalization | [`map_f32`], [`softmax_f32`], [`layer_norm_f32`] |
 //! | layout | [`nchw_to_nhwc`], [`nhwc_to_nchw`], [`quantize_nchw_to_nhwc`] |
 //! | list the kernels | [`KERNELS`] |
 //!
@@ -76,6 +77,7 @@ mod model;
 mod pool;
 mod pooling;
 mod quantize_layout;
+mod rows_f32;
 mod shared_out;
 mod stored;
 mod table;
@@ -101,5 +103,6 @@ pub use isa::Isa;
 pub use pool::ThreadPool;
 pub use pooling::{PoolShape, average_pool_f32, average_pool_u8, max_pool, max_pool_f32};
 pub use quantize_layout::quantize_nchw_to_nhwc;
+pub use rows_f32::{layer_norm_f32, map_f32, softmax_f32};
 pub use table::{KERNELS, Kernel};
 pub use transpose::{nchw_to_nhwc, nhwc_to_nchw};

@@ -3,15 +3,13 @@
 use crate::arena::{elements, elements_mut};
 use crate::builder::{Builder, input, output};
 use crate::elementwise::Function;
-use crate::parallel::for_chunks;
+use crate::relayout::failed;
 use crate::rows::{float, float_constant, needs, row, when};
 use ottava_hal::capability::Operand;
 use ottava_hal::refmath::float::sigmoid;
 use ottava_hal::refmath::unary;
-use ottava_hal::{Error, Node, OpRow, Reason, Result};
-
-/// Elements that one task computes.
-const CHUNK: usize = 1 << 13;
+use ottava_hal::{Node, OpRow, Reason, Result};
+use ottava_kernels::map_f32;
 
 /// Rows of a function of one f32.
 pub(crate) fn rows(op: &'static str) -> Vec<OpRow> {
@@ -28,21 +26,14 @@ pub(crate) fn build(
     let nhwc = builder.is_nhwc(x);
     let from = builder.operand(x, nhwc)?;
     let to = builder.result(output(node)?, nhwc)?;
-    builder.push_elementwise(&format!("{}_f32", node.op.to_lowercase()), vec![from], to, map(f));
+    let name = builder.kernel(&format!("{}_f32", node.op.to_lowercase()));
+    builder.push_elementwise(&name, vec![from], to, map(f));
     Ok(())
 }
 
 /// `y = f(x)` over all elements.
 fn map(f: impl Fn(f32) -> f32 + Send + Sync + 'static) -> Function {
-    Box::new(move |exec, [x, _], out| {
-        let (x, out) = (elements::<f32>(x)?, elements_mut::<f32>(out)?);
-        if x.len() != out.len() {
-            return Err(Error::invalid("input and output differ in size"));
-        }
-        for_chunks(exec, out, CHUNK, &|i, part| {
-            part.iter_mut().zip(&x[i * CHUNK..]).for_each(|(y, x)| *y = f(*x));
-        })
-    })
+    Box::new(move |exec, [x, _], out| map_f32(exec, &f, elements(x)?, elements_mut(out)?).map_err(failed))
 }
 
 /// `x < 0 ? 0 : x`; NaN and -0 stay.

@@ -2,6 +2,7 @@
 
 mod cases;
 mod device;
+mod matmul;
 mod memory;
 mod movement;
 pub(crate) mod network;
