@@ -17,9 +17,14 @@ use ottava_kernels::{
 struct Line {
     name: String,
     macs: f64,
-    /// Sets the line up; calling the result runs it once.
-    #[allow(clippy::type_complexity)] // one closure that makes another
-    setup: Box<dyn Fn(Isa) -> Result<Box<dyn FnMut()>, KernelError>>,
+    /// Sets the line up.
+    setup: Box<dyn Fn(Isa) -> Result<Ready, KernelError>>,
+}
+
+/// A line that can be run, and how long its weights took to pack.
+struct Ready {
+    run: Box<dyn FnMut()>,
+    packing: f64,
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -28,15 +33,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let only = args.next().unwrap_or_default();
     let ceiling = ceiling();
     println!("{}, one thread; chain of vpmaddubsw: {ceiling:.1} GMAC/s", isa.name());
-    println!("{:32} {:>10} {:>8} {:>8} {:>10}", "kernel", "us", "GMAC/s", "share", "setup ms");
+    println!("{:32} {:>10} {:>8} {:>8} {:>10}", "kernel", "us", "GMAC/s", "share", "packing ms");
     for line in lines().iter().filter(|line| line.name.contains(&only)) {
-        let start = Instant::now();
-        let mut run = (line.setup)(isa)?;
-        let setup = start.elapsed().as_secs_f64() * 1e3;
+        let mut ready = (line.setup)(isa)?;
         let rate = |seconds: f64| line.macs / seconds / 1e9;
-        let seconds = best_of(&mut run);
+        let (seconds, setup) = (best_of(&mut ready.run), ready.packing * 1e3);
         let share = rate(seconds) / ceiling;
-        println!("{:32} {:10.2} {:8.1} {share:8.2} {setup:10.2}", line.name, seconds * 1e6, rate(seconds));
+        println!("{:32} {:10.2} {:8.1} {share:8.2} {setup:10.1}", line.name, seconds * 1e6, rate(seconds));
     }
     Ok(())
 }
@@ -92,7 +95,9 @@ fn product(name: &str, batch: usize, shape: ConvShape, packing: Packing) -> Line
         let weights = bell(n_k, shape.out_c);
         let spec = Weights { data: WeightData::S8(&weights), layout: WeightLayout::Ohwi, zero_points: &[] };
         let epilogue = Epilogue::Requant { m: vec![1e-4], out: OutQ::u8(128) };
+        let start = Instant::now();
         let plan = ConvU8::with_packing(shape, &spec, 128, None, epilogue, packing)?;
+        let packing = start.elapsed().as_secs_f64();
         let x: Vec<u8> = (0..batch * shape.in_h * shape.in_w * shape.in_c).map(|i| ((i * 7919) >> 3) as u8).collect();
         let (mut out, mut scratch) = (vec![0; batch * pixels * shape.out_c], vec![0; plan.scratch_len()]);
         let pool = ThreadPool::new(1)?;
@@ -100,7 +105,7 @@ fn product(name: &str, batch: usize, shape: ConvShape, packing: Packing) -> Line
             let result = plan.run(Exec { isa, pool: &pool }, &x, None, OutMut::Bytes(&mut out), &mut scratch);
             result.expect("the slices match the plan's shape");
         };
-        Ok(Box::new(run) as Box<dyn FnMut()>)
+        Ok(Ready { run: Box::new(run), packing })
     };
     Line { name: name.to_owned(), macs: (batch * pixels * shape.out_c * n_k) as f64, setup: Box::new(setup) }
 }

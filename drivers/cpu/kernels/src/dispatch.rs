@@ -1,6 +1,7 @@
 //! The one place that turns an [`Isa`] into a kernel.
 
 use crate::depthwise::DepthwisePanel;
+use crate::finish::Finish;
 use crate::float::{Line, RowsF32, Runs, TileF32};
 use crate::gemm::Panel;
 use crate::generic;
@@ -13,6 +14,14 @@ impl Isa {
         match self {
             Self::Portable => generic::gemm_u8::tile(a, rows, panel, tile),
             Self::Avx2(proof) => crate::avx2::gemm_u8(proof, a, rows, panel, tile),
+        }
+    }
+
+    /// Stores a tile; see [`Finish`].
+    pub(crate) fn finish(self, finish: Finish<'_>) {
+        match self {
+            Self::Avx2(proof) if crate::avx2::finish_u8(proof, &finish) => {}
+            _ => self.run(finish),
         }
     }
 

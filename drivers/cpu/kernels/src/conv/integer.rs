@@ -282,8 +282,7 @@ impl Job<'_> {
     fn pass(&self, pixels: &Pixels<'_>) -> Result<()> {
         let plan = self.plan;
         let macs = pixels.n.saturating_mul(plan.geometry.k).saturating_mul(plan.shape.out_c);
-        let bytes_per_pixel = (plan.geometry.k / plan.shape.kernel[0]).max(plan.shape.in_c);
-        let block = block_pixels(bytes_per_pixel, plan.shape.is_depthwise());
+        let block = block_pixels(&plan.shape);
         pixels.grid(self.exec, plan.filter.n_panels(), macs, &|mine, panels| {
             for from in mine.clone().step_by(block) {
                 for panel in panels.clone() {
@@ -297,13 +296,23 @@ impl Job<'_> {
         let (plan, isa, stride) = (self.plan, self.exec.isa, self.plan.shape.out_c);
         let (at, weights) = (plan.filter.place(panel), plan.filter.panel(panel));
         let (mut tile, mut rows, mut cursor) = (GemmTile::ZERO, GemmRows::default(), pixels.cursor(range.start));
-        for i in range.clone().step_by(GEMM_ROWS) {
-            let n = (range.end - i).min(GEMM_ROWS);
+        // Tiles of equal height: the last one is not left with a row or two.
+        let n_tiles = range.len().div_ceil(GEMM_ROWS);
+        let mut i = range.start;
+        for tiles_left in (1..=n_tiles).rev() {
+            let n = (range.end - i).div_ceil(tiles_left);
             pixels.fill(&mut rows, &mut cursor, n, at.offset);
             weights.product(isa, pixels.a, &rows, &mut tile);
             let first = (pixels.first_out + i) * stride + at.channel;
             let place = Place { at: first, stride, rows: n, cols: at.cols, channel: at.channel };
-            isa.run(Finish { epilogue: &plan.epilogue, tile: &tile.0, place, residual: self.residual, out: self.out });
+            isa.finish(Finish {
+                epilogue: &plan.epilogue,
+                tile: &tile.0,
+                place,
+                residual: self.residual,
+                out: self.out,
+            });
+            i += n;
         }
     }
 }

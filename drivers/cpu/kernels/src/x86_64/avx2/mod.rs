@@ -5,11 +5,13 @@
 
 mod compiled;
 mod depthwise_u8;
+mod finish_u8;
 mod gemm_f32;
 mod gemm_u8;
 mod gemm_u8_dot;
 
 pub(crate) use compiled::compiled;
 pub(crate) use depthwise_u8::tile as depthwise_u8;
+pub(crate) use finish_u8::finish_u8;
 pub(crate) use gemm_f32::tile as gemm_f32;
 pub(crate) use gemm_u8::tile as gemm_u8;
