@@ -15,8 +15,11 @@
 mod dot;
 mod format;
 mod pack;
+mod place;
 mod span;
 mod stored;
+#[cfg(test)]
+mod tests;
 mod window;
 
 pub(crate) use format::{Block, COLS, Form, N_RUNS, PackedB, Panel, RUNS, Run, WINDOW_FORMS};
