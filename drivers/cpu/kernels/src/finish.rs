@@ -81,7 +81,8 @@ impl Finish<'_> {
     fn residual(&self, xw: &[f32; COLS], other: &Source, [lo, hi]: [f32; 2], y_scale: f32, store: &Store) {
         let bias = self.lanes(&self.epilogue.bias);
         for (r, acc) in self.tile.iter().enumerate().take(self.place.rows) {
-            let bytes = self.residual_row(r);
+            let at = self.place.at + r * self.place.stride;
+            let bytes = widened(&self.residual[at..at + self.place.cols]);
             let mut t = scaled(acc, bias, xw);
             for (t, byte) in t.iter_mut().zip(&bytes) {
                 *t = clip(*t + dequantize(*byte, other.flip, other.zp, other.scale), lo, hi) / y_scale;
@@ -117,7 +118,7 @@ impl Finish<'_> {
     }
 
     #[inline(always)]
-    pub(crate) fn bytes(&self, r: usize, values: &[u8; COLS]) {
+    fn bytes(&self, r: usize, values: &[u8; COLS]) {
         let Out::Bytes(out) = self.out else { unreachable!("the plan matched output and epilogue") };
         self.store(r, out, values);
     }
@@ -132,13 +133,6 @@ impl Finish<'_> {
         } else {
             store_some(to, values);
         }
-    }
-
-    /// The other operand's row `r`; zero beyond its columns.
-    #[inline(always)]
-    pub(crate) fn residual_row(&self, r: usize) -> [u8; COLS] {
-        let at = self.place.at + r * self.place.stride;
-        widened(&self.residual[at..at + self.place.cols])
     }
 
     /// The place's panel of per-channel values; vectors are padded by one panel.

@@ -168,8 +168,8 @@ const COMPARATORS: [(usize, usize); 63] = {
 #[inline(always)]
 fn sort(keys: &mut [Row; WINDOW]) {
     for (low, high) in COMPARATORS {
-        for c in 0..HALF {
-            let (a, b) = (keys[low][c], keys[high][c]);
+        let (a, b) = (keys[low], keys[high]);
+        for (c, (a, b)) in a.into_iter().zip(b).enumerate() {
             (keys[low][c], keys[high][c]) = (a.max(b), a.min(b));
         }
     }
