@@ -18,11 +18,18 @@ impl Isa {
     }
 
     /// Stores a tile; see [`Finish`].
+    #[inline]
     pub(crate) fn finish(self, finish: Finish<'_>) {
         match self {
             Self::Avx2(proof) if crate::avx2::finish_u8(proof, &finish) => {}
-            _ => self.run(finish),
+            _ => self.finish_plainly(finish),
         }
+    }
+
+    /// The compiled loops; out of line, so that the fast forms are not slowed by their prologue.
+    #[inline(never)]
+    fn finish_plainly(self, finish: Finish<'_>) {
+        self.run(finish);
     }
 
     /// f32 product of a tile; see [`generic::gemm_f32::tile`].

@@ -46,7 +46,7 @@ mod tests {
     use super::*;
     use crate::depthwise::{DepthwiseB, DepthwiseWindow};
     use crate::float::{self, PackedF32, RowsF32, Runs, TileF32};
-    use crate::gemm::{COLS, N_RUNS, Packing, Span, pack};
+    use crate::gemm::{COLS, Packing, RUNS, Span, pack};
     use crate::isa::Isa;
     use crate::tile::{GEMM_ROWS, GemmTile, ROWS, Rows, Tile};
 
@@ -96,7 +96,7 @@ mod tests {
         Rows { at: core::array::from_fn(|r| r.min(n - 1) * stride), n }
     }
 
-    fn check_gemm_u8(isa: Isa, packing: Packing, seen: &mut [u32; N_RUNS]) {
+    fn check_gemm_u8(isa: Isa, packing: Packing, seen: &mut [u32; RUNS.len()]) {
         let mut rng = Rng(0x1234_5678_9ABC_DEF1);
         for (k, kind) in (1..=70).chain([130, 256]).flat_map(|k| (0..KINDS).map(move |w| (k, w))) {
             let n = 1 + (k + kind) % GEMM_ROWS;
@@ -164,7 +164,7 @@ mod tests {
         for (kernel, isa) in KERNELS.iter().filter_map(|k| Isa::parse(k.isa).ok().map(|isa| (k, isa))) {
             match kernel.op {
                 KernelOp::GemmU8 => {
-                    let mut seen = [0; N_RUNS];
+                    let mut seen = [0; RUNS.len()];
                     Packing::ALL.into_iter().for_each(|packing| check_gemm_u8(isa, packing, &mut seen));
                     assert!(seen.iter().all(|n| *n > 0), "{}: forms never reached: {seen:?}", kernel.name);
                 }

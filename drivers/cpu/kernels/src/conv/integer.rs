@@ -14,6 +14,7 @@ use crate::error::{KernelError, Result, check_len, product};
 use crate::exec::Exec;
 use crate::finish::{Finish, Out, Place};
 use crate::gemm::{COLS, Packing};
+use crate::isa::Isa;
 use crate::shared_out::SharedOut;
 use crate::stored::{Stored, damaged, put_i32s, put_u32s};
 use crate::tile::{GEMM_ROWS, GemmRows, GemmTile};
@@ -43,7 +44,7 @@ enum Route {
 }
 
 impl ConvU8 {
-    /// Packs the weights for `shape`.
+    /// Packs the weights for `shape`, for this machine and many rows; [`ConvU8::with_packing`] lets the caller choose.
     ///
     /// # Errors
     /// When shape, lengths or parameters do not fit together; see [`KernelError`].
@@ -54,11 +55,11 @@ impl ConvU8 {
         bias: Option<&[i32]>,
         epilogue: Epilogue,
     ) -> Result<Self> {
-        Self::with_packing(shape, weights, x_zero_point, bias, epilogue, Packing::Windows)
+        Self::with_packing(shape, weights, x_zero_point, bias, epilogue, Packing::preferred(Isa::detect(), usize::MAX))
     }
 
-    /// As [`ConvU8::new`], with a choice of the layout. A matrix product of two activations packs its right side at run time with
-    /// [`Packing::Dot`].
+    /// As [`ConvU8::new`], with a choice of the layout: [`Packing::preferred`] for the rows that are expected, [`Packing::Dot`] where
+    /// weights are packed at run time.
     ///
     /// # Errors
     /// As [`ConvU8::new`].
@@ -297,10 +298,11 @@ impl Job<'_> {
         let (at, weights) = (plan.filter.place(panel), plan.filter.panel(panel));
         let (mut tile, mut rows, mut cursor) = (GemmTile::ZERO, GemmRows::default(), pixels.cursor(range.start));
         // Tiles of equal height: the last one is not left with a row or two.
-        let n_tiles = range.len().div_ceil(GEMM_ROWS);
+        let n_tiles = range.len().div_ceil(GEMM_ROWS).max(1);
+        let (height, higher) = (range.len() / n_tiles, range.len() % n_tiles);
         let mut i = range.start;
-        for tiles_left in (1..=n_tiles).rev() {
-            let n = (range.end - i).div_ceil(tiles_left);
+        while i < range.end {
+            let n = height + usize::from(i - range.start < higher * (height + 1));
             pixels.fill(&mut rows, &mut cursor, n, at.offset);
             weights.product(isa, pixels.a, &rows, &mut tile);
             let first = (pixels.first_out + i) * stride + at.channel;

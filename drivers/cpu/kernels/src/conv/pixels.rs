@@ -44,6 +44,18 @@ impl Pixels<'_> {
     /// because copying rows just written would stall on the pending stores.
     #[inline]
     pub(crate) fn fill(&self, rows: &mut GemmRows, [y, x]: &mut [usize; 2], n: usize, offset: usize) {
+        let line = *y * self.row_step + offset;
+        if *x + n <= self.wide {
+            for (r, row) in rows.at.iter_mut().enumerate() {
+                *row = line + (*x + r.min(n.wrapping_sub(1))) * self.col_step;
+            }
+            *x += n;
+            if *x == self.wide {
+                (*y, *x) = (*y + 1, 0);
+            }
+            rows.n = n;
+            return;
+        }
         let mut last = 0;
         for (r, row) in rows.at.iter_mut().enumerate() {
             if r < n {

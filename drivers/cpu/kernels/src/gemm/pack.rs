@@ -7,6 +7,10 @@ use super::format::{Block, COLS, Form, N_RUNS, PackedB, PanelIndex, RUNS, WINDOW
 use super::span::Span;
 use super::window::Search;
 use crate::error::{KernelError, Result};
+use crate::isa::Isa;
+
+/// Rows up to which windows do not pay.
+const FEW_ROWS: usize = 4;
 
 /// How weights are laid out. The result of a product does not depend on it, and every instruction set reads every layout; which one is
 /// fast depends on the machine and on the number of rows.
@@ -24,6 +28,16 @@ pub enum Packing {
 impl Packing {
     /// All layouts.
     pub const ALL: [Self; 3] = [Self::Windows, Self::Dot, Self::Dot8];
+
+    /// The layout that is fast on `isa` for products of about `rows` rows (all pixels of a convolution, batch included).
+    ///
+    /// Few rows take as long as reading the weights, which are smallest in `Dot`.
+    pub fn preferred(isa: Isa, rows: usize) -> Self {
+        match isa {
+            Isa::Avx2(_) if rows > FEW_ROWS => Self::Windows,
+            _ => Self::Dot,
+        }
+    }
 
     /// Bytes of a group.
     fn width(self) -> usize {

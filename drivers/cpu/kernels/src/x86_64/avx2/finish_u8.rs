@@ -52,12 +52,26 @@ impl Rows {
         Self { first, stride: place.stride, n }
     }
 
+    /// The other operand's row `r`.
+    #[inline]
+    fn other<'a>(&self, finish: &Finish<'a>, r: usize) -> &'a [u8; COLS] {
+        let row = finish.residual[finish.place.at + r * self.stride..].first_chunk();
+        row.expect("the residual is as long as the output")
+    }
+
+    /// Stores row `r` from the low half of `y` and row `r + 1`, if there is one, from the high half.
     #[inline]
     #[target_feature(enable = "avx2")]
-    fn store(&self, r: usize, y: __m128i) {
+    fn store(&self, r: usize, y: __m256i) {
         debug_assert!(r < self.n);
         // SAFETY: the invariant of the type; by the contract of `Finish` the task owns these bytes alone.
-        unsafe { _mm_storeu_si128(self.first.add(r * self.stride).cast(), y) }
+        unsafe {
+            let to = self.first.add(r * self.stride);
+            _mm_storeu_si128(to.cast(), _mm256_castsi256_si128(y));
+            if r + 1 < self.n {
+                _mm_storeu_si128(to.add(self.stride).cast(), _mm256_extracti128_si256::<1>(y));
+            }
+        }
     }
 }
 
@@ -65,8 +79,10 @@ impl Rows {
 fn requant(finish: &Finish<'_>, out: &SharedOut<'_, u8>, m: &[f32; COLS], store: &Store) {
     let (bias, m, pack) = (load_i32(finish.lanes(&finish.epilogue.bias)), load_f32(m), Pack::new(store));
     let rows = Rows::new(finish, out);
-    for (r, acc) in finish.tile[..rows.n].iter().enumerate() {
-        rows.store(r, pack.bytes(scaled(acc, bias, m)));
+    for r in (0..rows.n).step_by(2) {
+        let low = scaled(&finish.tile[r], bias, m);
+        let high = scaled(&finish.tile[(r + 1).min(rows.n - 1)], bias, m);
+        rows.store(r, pack.bytes(low, high));
     }
 }
 
@@ -81,26 +97,51 @@ fn residual(
     store: &Store,
 ) {
     let (bias, xw, pack) = (load_i32(finish.lanes(&finish.epilogue.bias)), load_f32(xw), Pack::new(store));
-    let [lo, hi, y_scale, scale] = [lo, hi, y_scale, other.scale].map(|v| _mm256_set1_ps(v));
-    let (zp, flip) = (_mm256_set1_epi32(other.zp), _mm_set1_epi8(other.flip as i8));
     let rows = Rows::new(finish, out);
-    for (r, acc) in finish.tile[..rows.n].iter().enumerate() {
-        let bytes: &[u8; COLS] = finish.residual[finish.place.at + r * rows.stride..]
-            .first_chunk()
-            .expect("the residual is as long as the output");
+    let add = AddOther {
+        scale: _mm256_set1_ps(other.scale),
+        zp: _mm256_set1_epi32(other.zp),
+        flip: _mm_set1_epi8(other.flip as i8),
+        lo: _mm256_set1_ps(lo),
+        hi: _mm256_set1_ps(hi),
+        y_scale: _mm256_set1_ps(y_scale),
+    };
+    for r in (0..rows.n).step_by(2) {
+        let next = (r + 1).min(rows.n - 1);
+        let low = add.row(scaled(&finish.tile[r], bias, xw), rows.other(finish, r));
+        let high = add.row(scaled(&finish.tile[next], bias, xw), rows.other(finish, next));
+        rows.store(r, pack.bytes(low, high));
+    }
+}
+
+/// The second half of the residual form, in registers.
+struct AddOther {
+    scale: __m256,
+    zp: __m256i,
+    flip: __m128i,
+    lo: __m256,
+    hi: __m256,
+    y_scale: __m256,
+}
+
+impl AddOther {
+    /// A row of scaled accumulators plus the other operand's bytes, clipped and divided.
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    fn row(&self, t: Pair<__m256>, bytes: &[u8; COLS]) -> Pair<__m256> {
         // SAFETY: sixteen bytes of an array.
-        let bytes = _mm_xor_si128(unsafe { _mm_loadu_si128(bytes.as_ptr().cast()) }, flip);
-        let other = [bytes, _mm_srli_si128::<8>(bytes)].map(|b| {
-            let value = _mm256_sub_epi32(_mm256_cvtepu8_epi32(b), zp);
-            _mm256_mul_ps(_mm256_cvtepi32_ps(value), scale)
-        });
-        let mut t = scaled(acc, bias, xw);
-        for (t, other) in t.iter_mut().zip(other) {
-            // The second operand is returned when one is NaN, which keeps NaN as the definition does.
-            let clipped = _mm256_min_ps(hi, _mm256_max_ps(lo, _mm256_add_ps(*t, other)));
-            *t = _mm256_div_ps(clipped, y_scale);
-        }
-        rows.store(r, pack.bytes(t));
+        let bytes = _mm_xor_si128(unsafe { _mm_loadu_si128(bytes.as_ptr().cast()) }, self.flip);
+        [self.half(t[0], bytes), self.half(t[1], _mm_srli_si128::<8>(bytes))]
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    fn half(&self, t: __m256, bytes: __m128i) -> __m256 {
+        let value = _mm256_sub_epi32(_mm256_cvtepu8_epi32(bytes), self.zp);
+        let sum = _mm256_add_ps(t, _mm256_mul_ps(_mm256_cvtepi32_ps(value), self.scale));
+        // The second operand is returned when one is NaN, which keeps NaN as the definition does.
+        let clipped = _mm256_min_ps(self.hi, _mm256_max_ps(self.lo, sum));
+        _mm256_div_ps(clipped, self.y_scale)
     }
 }
 
@@ -108,30 +149,31 @@ fn residual(
 #[inline]
 #[target_feature(enable = "avx2")]
 fn scaled(acc: &[i32; COLS], bias: Pair<__m256i>, m: Pair<__m256>) -> Pair<__m256> {
-    let acc = load_i32(acc);
-    [0, 1].map(|i| _mm256_mul_ps(_mm256_cvtepi32_ps(_mm256_add_epi32(acc[i], bias[i])), m[i]))
+    let [a, b] = load_i32(acc);
+    let (a, b) = (_mm256_add_epi32(a, bias[0]), _mm256_add_epi32(b, bias[1]));
+    [_mm256_mul_ps(_mm256_cvtepi32_ps(a), m[0]), _mm256_mul_ps(_mm256_cvtepi32_ps(b), m[1])]
 }
 
 #[inline]
 #[target_feature(enable = "avx2")]
 fn load_i32(values: &[i32; COLS]) -> Pair<__m256i> {
     // SAFETY: both halves of sixteen values.
-    [0, 8].map(|at| unsafe { _mm256_loadu_si256(values.as_ptr().add(at).cast()) })
+    unsafe { [_mm256_loadu_si256(values.as_ptr().cast()), _mm256_loadu_si256(values.as_ptr().add(8).cast())] }
 }
 
 #[inline]
 #[target_feature(enable = "avx2")]
 fn load_f32(values: &[f32; COLS]) -> Pair<__m256> {
     // SAFETY: both halves of sixteen values.
-    [0, 8].map(|at| unsafe { _mm256_loadu_ps(values.as_ptr().add(at)) })
+    unsafe { [_mm256_loadu_ps(values.as_ptr()), _mm256_loadu_ps(values.as_ptr().add(8))] }
 }
 
 /// [`Store`] in registers.
 struct Pack {
     hi: __m256,
     zp: __m256i,
-    lo: __m128i,
-    flip: __m128i,
+    lo: __m256i,
+    flip: __m256i,
 }
 
 impl Pack {
@@ -141,20 +183,27 @@ impl Pack {
         Self {
             hi: _mm256_set1_ps(store.hi),
             zp: _mm256_set1_epi16(store.zp as i16),
-            lo: _mm_set1_epi8(store.least as i8),
-            flip: _mm_set1_epi8(store.flip as i8),
+            lo: _mm256_set1_epi8(store.least as i8),
+            flip: _mm256_set1_epi8(store.flip as i8),
         }
     }
 
     #[inline]
     #[target_feature(enable = "avx2")]
-    fn bytes(&self, t: Pair<__m256>) -> __m128i {
-        let [a, b] = t.map(|t| _mm256_cvtps_epi32(_mm256_min_ps(self.hi, t)));
-        let words = _mm256_adds_epi16(_mm256_packs_epi32(a, b), self.zp);
-        // Packing works within 128-bit halves: a0-3 b0-3 | a4-7 b4-7.
-        let bytes = _mm256_packus_epi16(words, words);
-        let (low, high) = (_mm256_castsi256_si128(bytes), _mm256_extracti128_si256::<1>(bytes));
-        let ordered = _mm_unpacklo_epi32(low, high);
-        _mm_xor_si128(_mm_max_epu8(ordered, self.lo), self.flip)
+    fn words(&self, [a, b]: Pair<__m256>) -> __m256i {
+        let a = _mm256_cvtps_epi32(_mm256_min_ps(self.hi, a));
+        let b = _mm256_cvtps_epi32(_mm256_min_ps(self.hi, b));
+        _mm256_adds_epi16(_mm256_packs_epi32(a, b), self.zp)
+    }
+
+    /// The bytes of one row in the low half, of another in the high half.
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    fn bytes(&self, low: Pair<__m256>, high: Pair<__m256>) -> __m256i {
+        let words = [self.words(low), self.words(high)];
+        // Packing works within 128-bit halves, in columns: low 0-3 8-11, high 0-3 8-11, then low 4-7 12-15, high 4-7 12-15.
+        let bytes = _mm256_packus_epi16(words[0], words[1]);
+        let ordered = _mm256_permutevar8x32_epi32(bytes, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
+        _mm256_xor_si256(_mm256_max_epu8(ordered, self.lo), self.flip)
     }
 }
