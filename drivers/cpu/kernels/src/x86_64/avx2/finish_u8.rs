@@ -14,13 +14,10 @@ use crate::shared_out::SharedOut;
 
 type Pair<T> = [T; 2];
 
-/// Stores the tile, if the epilogue has a fast form here and the panel is whole.
+/// Stores the tile, if the epilogue has a fast form here.
 #[inline]
 pub(crate) fn finish_u8(_proof: Avx2, finish: &Finish<'_>) -> bool {
     let Out::Bytes(out) = finish.out else { return false };
-    if finish.place.cols != COLS {
-        return false;
-    }
     // SAFETY: the token proves AVX2.
     unsafe {
         match &finish.epilogue.kind {
@@ -36,27 +33,36 @@ pub(crate) fn finish_u8(_proof: Avx2, finish: &Finish<'_>) -> bool {
 
 /// Rows of the output that the task owns: where they begin, and how far apart.
 ///
-/// Invariant: `n` rows of sixteen bytes lie inside the output.
+/// Invariant: `n` rows of `cols` bytes, at most sixteen, lie inside the output.
 struct Rows {
     first: *mut u8,
     stride: usize,
     n: usize,
+    cols: usize,
 }
 
 impl Rows {
     #[inline]
     fn new(finish: &Finish<'_>, out: &SharedOut<'_, u8>) -> Self {
         let place = &finish.place;
-        let n = place.rows.min(finish.tile.len());
-        let first = out.address(place.at, n.saturating_sub(1).saturating_mul(place.stride).saturating_add(COLS));
-        Self { first, stride: place.stride, n }
+        let (n, cols) = (place.rows.min(finish.tile.len()), place.cols.min(COLS));
+        let first = out.address(place.at, n.saturating_sub(1).saturating_mul(place.stride).saturating_add(cols));
+        Self { first, stride: place.stride, n, cols }
     }
 
-    /// The other operand's row `r`.
+    /// The other operand's row `r`; zero beyond its columns.
     #[inline]
-    fn other<'a>(&self, finish: &Finish<'a>, r: usize) -> &'a [u8; COLS] {
-        let row = finish.residual[finish.place.at + r * self.stride..].first_chunk();
-        row.expect("the residual is as long as the output")
+    #[target_feature(enable = "avx2")]
+    fn other(&self, finish: &Finish<'_>, r: usize) -> __m128i {
+        let row = &finish.residual[finish.place.at + r * self.stride..][..self.cols];
+        if let Some(whole) = row.first_chunk::<COLS>() {
+            // SAFETY: sixteen bytes of an array.
+            return unsafe { _mm_loadu_si128(whole.as_ptr().cast()) };
+        }
+        let mut bytes = [0; COLS];
+        bytes[..row.len()].copy_from_slice(row);
+        // SAFETY: sixteen bytes of an array.
+        unsafe { _mm_loadu_si128(bytes.as_ptr().cast()) }
     }
 
     /// Stores row `r` from the low half of `y` and row `r + 1`, if there is one, from the high half.
@@ -67,10 +73,35 @@ impl Rows {
         // SAFETY: the invariant of the type; by the contract of `Finish` the task owns these bytes alone.
         unsafe {
             let to = self.first.add(r * self.stride);
-            _mm_storeu_si128(to.cast(), _mm256_castsi256_si128(y));
+            store_row(to, _mm256_castsi256_si128(y), self.cols);
             if r + 1 < self.n {
-                _mm_storeu_si128(to.add(self.stride).cast(), _mm256_extracti128_si256::<1>(y));
+                store_row(to.add(self.stride), _mm256_extracti128_si256::<1>(y), self.cols);
             }
+        }
+    }
+}
+
+/// Stores the first `cols` bytes, in pieces where they are not sixteen.
+///
+/// # Safety
+/// `cols` bytes may be written at `to`.
+#[inline]
+#[target_feature(enable = "avx2")]
+unsafe fn store_row(to: *mut u8, y: __m128i, cols: usize) {
+    // SAFETY: passed on to the caller; every store ends at or before `cols`.
+    unsafe {
+        if cols == COLS {
+            return _mm_storeu_si128(to.cast(), y);
+        }
+        let (low, high) = (_mm_cvtsi128_si64(y) as u64, _mm_extract_epi64::<1>(y) as u64);
+        let mut rest = low;
+        if cols >= 8 {
+            to.cast::<u64>().write_unaligned(low);
+            rest = high;
+        }
+        for at in cols / 8 * 8..cols {
+            to.add(at).write(rest as u8);
+            rest >>= 8;
         }
     }
 }
@@ -128,9 +159,8 @@ impl AddOther {
     /// A row of scaled accumulators plus the other operand's bytes, clipped and divided.
     #[inline]
     #[target_feature(enable = "avx2")]
-    fn row(&self, t: Pair<__m256>, bytes: &[u8; COLS]) -> Pair<__m256> {
-        // SAFETY: sixteen bytes of an array.
-        let bytes = _mm_xor_si128(unsafe { _mm_loadu_si128(bytes.as_ptr().cast()) }, self.flip);
+    fn row(&self, t: Pair<__m256>, bytes: __m128i) -> Pair<__m256> {
+        let bytes = _mm_xor_si128(bytes, self.flip);
         [self.half(t[0], bytes), self.half(t[1], _mm_srli_si128::<8>(bytes))]
     }
 
