@@ -119,6 +119,21 @@ pub(crate) struct Panel<'a> {
     pub(crate) steps: &'a [u32; N_RUNS],
     /// Bytes from the start of an activation row that steps may read.
     pub(crate) reach: usize,
+    /// Which forms occur.
+    pub(crate) content: Content,
+}
+
+/// Which forms occur in a panel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Content {
+    /// Window forms only, or nothing.
+    Windows,
+    /// `Dot` and `Wide` only.
+    Dot,
+    /// `Dot8` and `Wide` only.
+    Dot8,
+    /// Something else, which no packing makes.
+    Mixed,
 }
 
 /// The steps of one run.
@@ -128,6 +143,19 @@ pub(crate) struct Run<'a> {
     pub(crate) blocks: &'a [Block],
     /// One per step.
     pub(crate) offsets: &'a [u32],
+}
+
+impl Content {
+    fn of(steps: &[u32; N_RUNS]) -> Self {
+        let [dot, dot8, wide] = [Form::Dot, Form::Dot8, Form::Wide].map(|form| steps[form.run()] > 0);
+        let windows = steps[Form::QuadQuad.run()..].iter().any(|n| *n > 0);
+        match (windows, dot, dot8, wide) {
+            (_, false, false, false) => Self::Windows,
+            (false, _, false, _) => Self::Dot,
+            (false, false, true, _) => Self::Dot8,
+            _ => Self::Mixed,
+        }
+    }
 }
 
 impl<'a> Panel<'a> {
@@ -179,6 +207,7 @@ impl PackedB {
             offsets: &self.offsets[at.offset..][..offsets],
             steps: &at.steps,
             reach: self.reach,
+            content: Content::of(&at.steps),
         }
     }
 }
