@@ -7,7 +7,8 @@ use alloc::borrow::ToOwned;
 use alloc::vec::Vec;
 
 use crate::error::{KernelError, Result};
-use crate::table::{DepthwiseU8Fn, DepthwiseU8LinesFn, GemmF32Fn, GemmU8Fn, ISAS, KERNELS, Run};
+use crate::float::{LineBf16, LineF16, LineF32};
+use crate::table::{DepthwiseF32Fn, DepthwiseU8Fn, DepthwiseU8LinesFn, GemmF32Fn, GemmU8Fn, ISAS, KERNELS, Run};
 use crate::vectorize::Loops;
 
 /// One line of [`ISAS`].
@@ -33,7 +34,10 @@ pub struct Isa {
     pub(crate) gemm_u8: GemmU8Fn,
     pub(crate) depthwise_u8: DepthwiseU8Fn,
     pub(crate) depthwise_u8_lines: Option<DepthwiseU8LinesFn>,
-    pub(crate) gemm_f32: GemmF32Fn,
+    pub(crate) gemm_f32: GemmF32Fn<LineF32>,
+    pub(crate) gemm_f16: GemmF32Fn<LineF16>,
+    pub(crate) gemm_bf16: GemmF32Fn<LineBf16>,
+    pub(crate) depthwise_f32: DepthwiseF32Fn,
 }
 
 impl Isa {
@@ -91,7 +95,10 @@ impl Isa {
             gemm_u8: crate::generic::gemm_u8::tile,
             depthwise_u8: crate::generic::depthwise_u8::tile,
             depthwise_u8_lines: None,
-            gemm_f32: crate::generic::gemm_f32::tile,
+            gemm_f32: crate::generic::gemm_f32::run,
+            gemm_f16: crate::generic::gemm_f32::run,
+            gemm_bf16: crate::generic::gemm_f32::run,
+            depthwise_f32: crate::generic::depthwise_f32::run,
         };
         let best_last = entry.falls_back.iter().rev().copied().chain([entry.name]);
         for kernel in best_last.flat_map(|name| KERNELS.iter().filter(move |k| k.isa == name)) {
@@ -100,6 +107,9 @@ impl Isa {
                 Run::DepthwiseU8(f) => isa.depthwise_u8 = f,
                 Run::DepthwiseU8Lines(f) => isa.depthwise_u8_lines = Some(f),
                 Run::GemmF32(f) => isa.gemm_f32 = f,
+                Run::GemmF16(f) => isa.gemm_f16 = f,
+                Run::GemmBf16(f) => isa.gemm_bf16 = f,
+                Run::DepthwiseF32(f) => isa.depthwise_f32 = f,
             }
         }
         isa

@@ -11,7 +11,8 @@
 //! |---|---|
 //! | say where to run | [`Isa`], [`ThreadPool`], [`Exec`] |
 //! | integer convolution (any group, depthwise, 1-D, pointwise) or matrix product with a fused [`Epilogue`] | [`ConvU8`] over [`ConvShape`], [`Weights`] |
-//! | the same in f32 | [`ConvF32`] |
+//! | the same in f32, with weights stored as f32, f16 or bf16 | [`ConvF32`] over [`FloatWeights`] |
+//! | f32 matrix products of two operands known at run time | [`MatMulF32`] |
 //! | save packed weights and take them back | [`ConvU8::to_packed`], [`ConvU8::from_packed`], the same of [`ConvF32`] |
 //! | pooling | [`max_pool`], [`max_pool_f32`], [`average_pool_u8`], [`average_pool_f32`] over [`PoolShape`] |
 //! | change of parameters or type | [`quantize`], [`dequantize`], [`requantize`], [`xor_sign`] |
@@ -52,6 +53,7 @@ extern crate alloc;
 mod arith;
 mod conv;
 mod depthwise;
+mod depthwise_f32;
 mod dispatch;
 #[cfg(any(test, target_arch = "x86_64"))]
 mod dot;
@@ -65,6 +67,7 @@ mod float;
 mod float_ops;
 mod gemm;
 mod generic;
+mod half;
 mod isa;
 #[cfg(test)]
 mod model;
@@ -83,7 +86,7 @@ mod x86_64;
 #[cfg(target_arch = "x86_64")]
 use x86_64::{avx_vnni, avx2, avx512_vnni};
 
-pub use conv::{ConvF32, ConvShape, ConvU8, WeightData, WeightLayout, Weights};
+pub use conv::{ConvF32, ConvShape, ConvU8, FloatWeights, MatMulF32, WeightData, WeightLayout, Weights};
 pub use elementwise::{
     BinaryOp, BinaryQ, binary_f32, binary_q, clip_f32, dequantize, lut, quantize, requantize, xor_sign,
 };

@@ -58,6 +58,10 @@ impl<'a> Stored<'a> {
         Ok(self.pieces(n)?.iter().map(|b| u32::from_le_bytes(*b)).collect())
     }
 
+    pub(crate) fn u16s(&mut self, n: usize) -> Result<Vec<u16>> {
+        Ok(self.pieces(n)?.iter().map(|b| u16::from_le_bytes(*b)).collect())
+    }
+
     pub(crate) fn i32s(&mut self, n: usize) -> Result<Vec<i32>> {
         Ok(self.pieces(n)?.iter().map(|b| i32::from_le_bytes(*b)).collect())
     }

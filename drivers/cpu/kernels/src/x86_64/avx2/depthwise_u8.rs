@@ -15,7 +15,7 @@ use core::arch::x86_64::*;
 use core::ops::Range;
 
 use crate::depthwise::{
-    Band, CHANNELS, DepthwiseB, DepthwisePanel, DepthwiseWindow, LINES, PIXELS, Requant, Step, Sums, Uses,
+    Band, CHANNELS, DepthwiseB, DepthwisePanel, DepthwiseWindow, LINES, PIXELS, Requant, Sums, Uses,
 };
 use crate::epilogue::Store;
 use crate::gemm::Block;
