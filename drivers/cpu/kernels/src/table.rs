@@ -4,7 +4,7 @@ use crate::depthwise::{Band, DepthwiseB, DepthwisePanel, Requant, Sums};
 use crate::depthwise_f32::DepthwiseRow;
 use crate::finish::Finish;
 use crate::float::{GemmF32, LineBf16, LineF16, LineF32};
-use crate::gemm::Panel;
+use crate::gemm::{Packing, Panel};
 use crate::generic;
 use crate::isa::IsaEntry;
 use crate::tile::{GemmRows, GemmTile};
@@ -64,15 +64,15 @@ const fn kernel(name: &'static str, isa: &'static str, peak_macs_per_clock: u32,
 /// All instruction sets of the architecture, slowest first. The first runs everywhere.
 #[rustfmt::skip]
 pub(crate) static ISAS: &[IsaEntry] = &[
-    IsaEntry { name: "portable", detect: || true, pays: || true, falls_back: &[], loops: Loops::Baseline, speed: [4, 2] },
+    IsaEntry { name: "portable", detect: || true, pays: || true, falls_back: &[], packing: Packing::Windows, loops: Loops::Baseline, speed: [4, 2] },
     #[cfg(target_arch = "x86_64")]
-    IsaEntry { name: "avx2", detect: avx2::detect, pays: || true, falls_back: &["portable"], loops: Loops::Avx2, speed: [64, 24] },
+    IsaEntry { name: "avx2", detect: avx2::detect, pays: || true, falls_back: &["portable"], packing: Packing::Windows, loops: Loops::Avx2, speed: [64, 24] },
     #[cfg(target_arch = "x86_64")]
-    IsaEntry { name: "avxvnni", detect: avx_vnni::detect, pays: || true, falls_back: &["avx2", "portable"], loops: Loops::Avx2, speed: [130, 24] },
+    IsaEntry { name: "avxvnni", detect: avx_vnni::detect, pays: || true, falls_back: &["avx2", "portable"], packing: Packing::Dot, loops: Loops::Avx2, speed: [130, 24] },
     #[cfg(target_arch = "x86_64")]
-    IsaEntry { name: "avx512vnni256", detect: avx512_vnni::detect, pays: || true, falls_back: &["avx2", "portable"], loops: Loops::Avx2, speed: [130, 24] },
+    IsaEntry { name: "avx512vnni256", detect: avx512_vnni::detect, pays: || true, falls_back: &["avx2", "portable"], packing: Packing::Dot, loops: Loops::Avx2, speed: [130, 24] },
     #[cfg(target_arch = "x86_64")]
-    IsaEntry { name: "avx512vnni", detect: avx512_vnni::detect, pays: avx512_vnni::wide_pays, falls_back: &["avx2", "portable"], loops: Loops::Avx2, speed: [200, 36] },
+    IsaEntry { name: "avx512vnni", detect: avx512_vnni::detect, pays: avx512_vnni::wide_pays, falls_back: &["avx2", "portable"], packing: Packing::Dot, loops: Loops::Avx2, speed: [200, 36] },
 ];
 
 /// All product kernels of the architecture.
@@ -146,10 +146,11 @@ mod tests {
             4 => i16::from(rng.next() as u8) - 128 - (rng.next() & 127) as i16,
             5 => [64, -64, 128 - 256, 1][rng.next() as usize & 3],
             6 => [255, -255][rng.next() as usize & 1],
+            7 => (rng.next() & 15) as i16 - 8,
             k => rng.bell([40, 28, 16, 6][k % 4]),
         }
     }
-    const KINDS: usize = 11;
+    const KINDS: usize = 12;
 
     /// Activations: all minimum, all maximum, extremes, full range.
     fn activations(kind: usize, n: usize, rng: &mut Rng) -> Vec<u8> {

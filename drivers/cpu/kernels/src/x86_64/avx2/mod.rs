@@ -10,6 +10,7 @@ mod finish_u8;
 mod gemm_f32;
 mod gemm_u8;
 mod gemm_u8_dot;
+mod gemm_u8_nibbles;
 
 pub(crate) use compiled::compiled;
 pub(crate) use depthwise_f32::run as depthwise_f32;
