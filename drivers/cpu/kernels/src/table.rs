@@ -35,8 +35,8 @@ const fn kernel(name: &'static str, isa: &'static str, peak_macs_per_clock: u32,
 pub static KERNELS: &[Kernel] = &[
     kernel("gemm_u8_s8_s32_4x16x4_portable", "portable", 0, KernelOp::GemmU8),
     kernel("gemm_u8_s8_s32_4x16x4_avx2", "avx2", 42, KernelOp::GemmU8),
-    kernel("dw_u8_s16_s32_4x16x2_portable", "portable", 0, KernelOp::DepthwiseU8),
-    kernel("dw_u8_s16_s32_4x16x2_avx2", "avx2", 32, KernelOp::DepthwiseU8),
+    kernel("dw_u8_s16_s32_8x8x2_portable", "portable", 0, KernelOp::DepthwiseU8),
+    kernel("dw_u8_s16_s32_8x8x2_avx2", "avx2", 32, KernelOp::DepthwiseU8),
     kernel("gemm_f32_f32_f32_6x16x1_portable", "portable", 0, KernelOp::GemmF32),
     kernel("gemm_f32_f32_f32_6x16x1_avx2", "avx2", 16, KernelOp::GemmF32),
 ];
@@ -44,7 +44,7 @@ pub static KERNELS: &[Kernel] = &[
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::depthwise::{DepthwiseB, DepthwiseWindow};
+    use crate::depthwise::{Band, CHANNELS, DepthwiseB, DepthwiseWindow, LINES, PIXELS};
     use crate::float::{self, PackedF32, RowsF32, Runs, TileF32};
     use crate::gemm::{COLS, FORMS, GROUP, Group, NO_K, Packing, pack};
     use crate::isa::Isa;
@@ -119,24 +119,37 @@ mod tests {
         }
     }
 
+    /// Tiles of every window, read from an image and from a ring whose first row lies anywhere.
     fn check_depthwise_u8(isa: Isa) {
         let mut rng = Rng(77);
-        let windows = [[1, 1], [1, 2], [3, 3], [5, 5], [2, 3], [4, 5], [7, 2]];
-        for (case, kernel) in windows.iter().cycle().take(KINDS * windows.len() * 2).enumerate() {
-            let (kind, stride, taps) = (case % KINDS, 1 + case % 3, kernel[0] * kernel[1]);
-            let (pixel, row) = (24, 24 * 16);
-            let w: Vec<i16> = (0..taps * COLS).map(|_| weight(kind, &mut rng)).collect();
-            let window = DepthwiseWindow { kernel: *kernel, row, column: pixel };
-            let packed = DepthwiseB::pack(window, COLS, &|t, c| w[t * COLS + c]).unwrap();
-            for (data, n) in (0..4).flat_map(|d| (1..=ROWS).map(move |n| (d, n))) {
-                let extent = (kernel[0] - 1) * row + ((n - 1) * stride + kernel[1] - 1) * pixel + COLS;
-                let a = activations(data, extent, &mut rng);
-                let mut tile = Tile::ZERO;
-                isa.depthwise_u8(&a, &rows(n, stride * pixel), &packed.block(0), &mut tile);
-                for (r, c) in (0..n).flat_map(|r| (0..COLS).map(move |c| (r, c))) {
-                    let at = |t: usize| t / kernel[1] * row + (t % kernel[1] + r * stride) * pixel + c;
-                    let want: i32 = (0..taps).map(|t| i32::from(a[at(t)]) * i32::from(w[t * COLS + c])).sum();
-                    assert_eq!(tile.0[r][c], want, "{kernel:?} stride {stride} weights {kind} data {data}");
+        let windows = [[1, 1], [1, 2], [3, 3], [5, 5], [2, 3], [4, 5], [7, 2], [3, 7]];
+        for (case, kernel) in windows.iter().cycle().take(KINDS * windows.len() * 3).enumerate() {
+            let (kind, pixel, channels) = (case % KINDS, 12, 11);
+            let stride = [1 + case % 3, 1 + case % 2];
+            let dilation = [1 + case / 5 % 2, 1 + case / 7 % 2];
+            let window = DepthwiseWindow { kernel: *kernel, stride, dilation, lines: 1 + case / 3 % LINES };
+            let w: Vec<i16> = (0..kernel[0] * kernel[1] * channels).map(|_| weight(kind, &mut rng)).collect();
+            let packed = DepthwiseB::pack(window, channels, &|t, c| w[t * channels + c]);
+            let line = window.columns(2 * PIXELS) * pixel;
+            for data in 0..4 {
+                let a = activations(data, window.rows() * line, &mut rng);
+                let wraps = [(0, usize::MAX), (case % window.rows() * line, a.len())];
+                for ((first, wrap), block) in wraps.into_iter().zip(0..2) {
+                    let band = Band { a: &a, first, line, wrap, n_rows: window.rows(), pixel };
+                    let (panel, x0) = (packed.block(block), case % PIXELS);
+                    let mut sums = [[[0; CHANNELS]; PIXELS]; LINES];
+                    isa.depthwise_u8(&band, &panel, x0, &mut sums);
+                    for i in 0..window.lines * PIXELS * CHANNELS {
+                        let (y, x, c) = (i / CHANNELS / PIXELS, i / CHANNELS % PIXELS, i % CHANNELS);
+                        let product = |t: usize| {
+                            let row = (y * stride[0] + t / kernel[1] * dilation[0]) * line + first;
+                            let column = (x0 + x) * stride[1] + t % kernel[1] * dilation[1];
+                            let at = row % a.len() + column * pixel + panel.channel + c;
+                            i32::from(a[at]) * i32::from(w[t * channels + panel.channel + c])
+                        };
+                        let want: i32 = (0..kernel[0] * kernel[1]).map(product).sum();
+                        assert_eq!(sums[y][x][c], want, "{window:?} weights {kind} data {data} at {y} {x} {c}");
+                    }
                 }
             }
         }

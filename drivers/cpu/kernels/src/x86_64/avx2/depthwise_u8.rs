@@ -15,7 +15,7 @@ use core::arch::x86_64::*;
 use core::ops::Range;
 
 use crate::depthwise::{
-    Band, CHANNELS, DepthwiseB, DepthwisePanel, DepthwiseWindow, LINES, PIXELS, Requant, Step, Sums, Uses,
+    Band, CHANNELS, DepthwiseB, DepthwisePanel, DepthwiseWindow, LINES, PIXELS, Requant, Sums, Uses,
 };
 use crate::epilogue::Store;
 use crate::gemm::Block;
@@ -44,13 +44,14 @@ pub(crate) fn lines(_proof: Avx2, band: &Band<'_>, filter: &DepthwiseB, to: &Req
     // SAFETY: the token proves AVX2; the check proves the reads of every tile within `wide` pixels for the last block of channels, and
     // so for all.
     unsafe {
-        match (window.dilation[1], window.kernel[1], window.stride[1]) {
-            (1, 3, 1) => requant::<3, 1>(&job, out),
-            (1, 3, 2) => requant::<3, 2>(&job, out),
-            (1, 5, 1) => requant::<5, 1>(&job, out),
-            (1, 5, 2) => requant::<5, 2>(&job, out),
-            (1, 7, 1) => requant::<7, 1>(&job, out),
-            _ => requant::<ANY, 1>(&job, out),
+        match (window.dilation[1], window.kernel[1], window.stride[1], shared(filter)) {
+            (1, 3, 1, 2) => requant::<3, 1, 2>(&job, out),
+            (1, 3, 1, _) => requant::<3, 1, ANY>(&job, out),
+            (1, 3, 2, _) => requant::<3, 2, ANY>(&job, out),
+            (1, 5, 1, _) => requant::<5, 1, ANY>(&job, out),
+            (1, 5, 2, _) => requant::<5, 2, ANY>(&job, out),
+            (1, 7, 1, _) => requant::<7, 1, ANY>(&job, out),
+            _ => requant::<ANY, 1, ANY>(&job, out),
         }
     }
     true
@@ -87,8 +88,14 @@ fn steps_at(band: &Band<'_>, filter: &DepthwiseB) -> [At; MAX_STEPS] {
     at
 }
 
-/// Kernel width that stands for the loop over any window.
+/// Kernel width that stands for the loop over any window, and number of steps for any steps.
 const ANY: usize = 0;
+
+/// The number of steps, if all of them serve both output rows.
+fn shared(filter: &DepthwiseB) -> usize {
+    let all = filter.steps().iter().all(|step| step.uses == Uses::Both);
+    if all { filter.steps().len() } else { ANY }
+}
 
 /// # Safety
 /// `band.check(panel, x0 + 4)` passed.
@@ -113,9 +120,9 @@ unsafe fn raw(band: &Band<'_>, panel: &DepthwisePanel<'_>, x0: usize, sums: &mut
 
 /// # Safety
 /// `band.check` passed for the last block of channels and all pixels of a row; `WIDTH`, `STRIDE` are the window's (without dilation),
-/// or `WIDTH` is [`ANY`].
+/// or `WIDTH` is [`ANY`]; `STEPS` is [`shared`] or [`ANY`].
 #[target_feature(enable = "avx2")]
-unsafe fn requant<const WIDTH: usize, const STRIDE: usize>(job: &Job<'_>, out: &mut [u8]) {
+unsafe fn requant<const WIDTH: usize, const STRIDE: usize, const STEPS: usize>(job: &Job<'_>, out: &mut [u8]) {
     let (to, pixel) = (job.to, job.band.pixel);
     let at = steps_at(job.band, job.filter);
     let at = &at[..job.filter.steps().len()];
@@ -126,7 +133,7 @@ unsafe fn requant<const WIDTH: usize, const STRIDE: usize>(job: &Job<'_>, out: &
         for from in (0..to.wide).step_by(chunk) {
             for block in group..(group + GROUP).min(job.filter.n_blocks()) {
                 // SAFETY: passed on to the caller.
-                unsafe { tiles::<WIDTH, STRIDE>(job, at, block, from..(from + chunk).min(to.wide), out) }
+                unsafe { tiles::<WIDTH, STRIDE, STEPS>(job, at, block, from..(from + chunk).min(to.wide), out) }
             }
         }
     }
@@ -150,7 +157,7 @@ fn chunk(job: &Job<'_>) -> usize {
 /// As [`requant`], whose assertion holds; the range is within a row.
 #[inline]
 #[target_feature(enable = "avx2")]
-unsafe fn tiles<const WIDTH: usize, const STRIDE: usize>(
+unsafe fn tiles<const WIDTH: usize, const STRIDE: usize, const STEPS: usize>(
     job: &Job<'_>,
     at: &[At],
     block: usize,
@@ -164,7 +171,7 @@ unsafe fn tiles<const WIDTH: usize, const STRIDE: usize>(
         // A last, partial tile begins early and repeats pixels of the one before it.
         let x0 = x0.min(to.wide - PIXELS);
         // SAFETY: the tile's pixels are among the row's.
-        let [first, second] = unsafe { product::<WIDTH, STRIDE>(job.band, &panel, at, x0, bias) };
+        let [first, second] = unsafe { product::<WIDTH, STRIDE, STEPS>(job.band, &panel, at, x0, bias) };
         let place = x0 * pixel + panel.channel;
         // SAFETY: these are eight channels of pixels `x0 .. x0 + 4` of the first and, where there is one, the second output row.
         unsafe {
@@ -187,7 +194,7 @@ fn eight<T>(values: &[T], channel: usize) -> &[T; CHANNELS] {
 /// As [`requant`]; `x0 + 4` pixels are within a row.
 #[inline]
 #[target_feature(enable = "avx2")]
-unsafe fn product<const WIDTH: usize, const STRIDE: usize>(
+unsafe fn product<const WIDTH: usize, const STRIDE: usize, const STEPS: usize>(
     band: &Band<'_>,
     panel: &DepthwisePanel<'_>,
     steps: &[At],
@@ -198,6 +205,17 @@ unsafe fn product<const WIDTH: usize, const STRIDE: usize>(
     let window = panel.window;
     let (stride, width) = if WIDTH == ANY { (window.stride[1], window.kernel[1]) } else { (STRIDE, WIDTH) };
     let first = x0 * stride * band.pixel + panel.channel;
+    if STEPS != ANY {
+        for (i, At { rows, .. }) in steps[..STEPS].iter().enumerate() {
+            let n = WIDTH * LINES;
+            // SAFETY: the tile's columns lie within `a` for every row of the band.
+            unsafe {
+                let rows = [rows[0].add(first), rows[1].add(first)];
+                columns::<WIDTH, STRIDE, 0, LINES>(&mut acc, rows, band.pixel, &panel.weights[i * n..][..n]);
+            }
+        }
+        return acc;
+    }
     for At { rows, weights, uses } in steps {
         // SAFETY: the tile's columns lie within `a` for every row of the band.
         let rows = unsafe { [rows[0].add(first), rows[1].add(first)] };
@@ -278,8 +296,8 @@ unsafe fn general(
 #[target_feature(enable = "avx2")]
 unsafe fn interleaved(p: *const u8, q: *const u8) -> __m256i {
     let spread = _mm256_setr_epi8(
-        0, -1, 1, -1, 2, -1, 3, -1, 4, -1, 5, -1, 6, -1, 7, -1, 8, -1, 9, -1, 10, -1, 11, -1, 12, -1, 13, -1, 14, -1, 15,
-        -1,
+        0, -1, 1, -1, 2, -1, 3, -1, 4, -1, 5, -1, 6, -1, 7, -1, 8, -1, 9, -1, 10, -1, 11, -1, 12, -1, 13, -1, 14, -1,
+        15, -1,
     );
     // SAFETY: passed on to the caller. Both halves of a register hold the eight bytes.
     let [x, y] = unsafe { [p.cast::<i64>().read_unaligned(), q.cast::<i64>().read_unaligned()] };
@@ -287,8 +305,8 @@ unsafe fn interleaved(p: *const u8, q: *const u8) -> __m256i {
     _mm256_shuffle_epi8(_mm256_unpacklo_epi8(x, y), spread)
 }
 
-/// `acc += vpmaddwd(x, weights)`. In assembly, with the weights as an operand in memory: the compiler would regroup the sums and keep
-/// weights in registers, and so run out of them.
+/// `acc += vpmaddwd(x, weights)`. In assembly, with the weights as an operand in memory and in the order of the source: the compiler
+/// would regroup the sums and keep weights in registers, and so run out of them.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn add(acc: &mut __m256i, x: __m256i, weights: &Block) {
@@ -301,7 +319,7 @@ fn add(acc: &mut __m256i, x: __m256i, weights: &Block) {
             x = in(ymm_reg) x,
             w = in(reg) weights,
             acc = inout(ymm_reg) *acc,
-            options(pure, readonly, nostack, preserves_flags),
+            options(readonly, nostack, preserves_flags),
         );
     }
 }
