@@ -115,16 +115,17 @@ impl Tiles<'_> {
         range: Range<usize>,
         out: &mut [u8],
     ) {
-        let whole = range.len() / PIXELS * PIXELS;
+        let rest = range.len() % PIXELS;
+        let few = (1..=FEW).contains(&rest);
+        // One place calls each size of tile, so that both are inlined.
+        let end = if few { range.end - rest } else { range.end };
         // SAFETY: the tiles lie before the range's end, and so within a row.
         unsafe {
-            for x0 in (range.start..range.start + whole).step_by(PIXELS) {
-                self.tile::<WIDTH, STRIDE, STEPS, PIXELS>(x0, out);
+            for x0 in (range.start..end).step_by(PIXELS) {
+                self.tile::<WIDTH, STRIDE, STEPS, PIXELS>(x0.min(range.end - PIXELS), out);
             }
-            match range.len() - whole {
-                0 => (),
-                1..=FEW => self.tile::<WIDTH, STRIDE, STEPS, FEW>(range.end - FEW, out),
-                _ => self.tile::<WIDTH, STRIDE, STEPS, PIXELS>(range.end - PIXELS, out),
+            if few {
+                self.tile::<WIDTH, STRIDE, STEPS, FEW>(range.end - FEW, out);
             }
         }
     }
