@@ -143,8 +143,7 @@ impl Tiles<'_> {
         let place = x0 * pixel + self.panel.channel;
         // SAFETY: the pixels are the row's; in `out` they begin at `place` of the first and, where there is one, the second output row.
         unsafe {
-            let [first, second] =
-                product::<WIDTH, STRIDE, STEPS, PX>(job.band, &self.panel, self.steps, x0, self.bias);
+            let [first, second] = product::<WIDTH, STRIDE, STEPS, PX>(job.band, &self.panel, self.steps, x0, self.bias);
             store::<PX>(out.as_mut_ptr().add(place), pixel, self.quantize.bytes(self.m, &first));
             if job.n_lines > 1 {
                 let to = out.as_mut_ptr().add(job.to.wide * pixel + place);
@@ -165,6 +164,8 @@ struct Quantize {
     lo: __m256i,
     hi: __m256i,
     flip: __m256i,
+    /// Bounds are those of u8, and bytes are stored as they are.
+    plain: bool,
 }
 
 impl Quantize {
@@ -180,6 +181,7 @@ impl Quantize {
             lo: byte(lo as i32 + zp),
             hi: byte(hi as i32 + zp),
             flip: byte(i32::from(flip)),
+            plain: lo as i32 + zp == 0 && hi as i32 + zp == 255 && flip == 0,
         }
     }
 
@@ -199,8 +201,10 @@ impl Quantize {
         // Per half of a register: channels 0..4 or 4..8 of each pixel.
         let ab = _mm256_packs_epi32(_mm256_cvtps_epi32(t[0]), _mm256_cvtps_epi32(t[1]));
         let cd = _mm256_packs_epi32(_mm256_cvtps_epi32(t[2]), _mm256_cvtps_epi32(t[3]));
-        let all = _mm256_packus_epi16(_mm256_adds_epi16(ab, self.zp), _mm256_adds_epi16(cd, self.zp));
-        let all = _mm256_xor_si256(_mm256_min_epu8(_mm256_max_epu8(all, self.lo), self.hi), self.flip);
+        let mut all = _mm256_packus_epi16(_mm256_adds_epi16(ab, self.zp), _mm256_adds_epi16(cd, self.zp));
+        if !self.plain {
+            all = _mm256_xor_si256(_mm256_min_epu8(_mm256_max_epu8(all, self.lo), self.hi), self.flip);
+        }
         let (low, high) = (_mm256_castsi256_si128(all), _mm256_extracti128_si256(all, 1));
         [_mm_unpacklo_epi32(low, high), _mm_unpackhi_epi32(low, high)]
     }
