@@ -132,7 +132,7 @@ const MOBILENET_V2: [Row; 21] = [
 /// Times every product of a network and sums them up.
 fn network(isa: Isa, rows: &[Row], ceiling: f64) -> Result<(), Box<dyn std::error::Error>> {
     println!("{:32} {:>6} {:>10} {:>8} {:>8} {:>10}", "product", "times", "us", "GMAC/s", "share", "packing ms");
-    let mut print = |name: &str, n: usize, macs: f64, seconds: f64, packing: f64| {
+    let print = |name: &str, n: usize, macs: f64, seconds: f64, packing: f64| {
         let (rate, us) = (macs / seconds / 1e9, seconds * 1e6);
         println!("{name:32} {n:6} {us:10.1} {rate:8.1} {:8.2} {:10.1}", rate / ceiling, packing * 1e3);
     };
