@@ -12,6 +12,9 @@ step "All tests, optimized, with overflow checks"
 CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS=true CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS=true \
     cargo test --release --workspace --no-fail-fast --target-dir target/full
 
+step "CPU kernels on emulated AArch64 CPUs"
+bash tests/lib/aarch64.sh target/full
+
 step "Driver projects of a vendor, in Rust and C: written, built outside the repository, loaded, run"
 export OTTAVA_PYTHON=$(python_with_onnxruntime)
 cargo build --release --quiet

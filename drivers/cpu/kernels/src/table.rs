@@ -8,6 +8,8 @@ use crate::isa::IsaEntry;
 use crate::tile::{GemmRows, GemmTile, Rows, Tile};
 use crate::vectorize::Loops;
 
+#[cfg(target_arch = "aarch64")]
+use crate::aarch64::{dotprod, i8mm, neon, sve};
 #[cfg(target_arch = "x86_64")]
 use crate::avx2;
 
@@ -54,6 +56,14 @@ pub(crate) static ISAS: &[IsaEntry] = &[
     IsaEntry { name: "portable", detect: || true, falls_back: &[], loops: Loops::Baseline, speed: [4, 2] },
     #[cfg(target_arch = "x86_64")]
     IsaEntry { name: "avx2", detect: avx2::detect, falls_back: &["portable"], loops: Loops::Avx2, speed: [64, 24] },
+    #[cfg(target_arch = "aarch64")]
+    IsaEntry { name: "neon", detect: neon::detect, falls_back: &["portable"], loops: Loops::Baseline, speed: [12, 10] },
+    #[cfg(target_arch = "aarch64")]
+    IsaEntry { name: "dotprod", detect: dotprod::detect, falls_back: &["neon"], loops: Loops::Baseline, speed: [60, 20] },
+    #[cfg(target_arch = "aarch64")]
+    IsaEntry { name: "sve", detect: sve::detect, falls_back: &["neon"], loops: Loops::Baseline, speed: [100, 20] },
+    #[cfg(target_arch = "aarch64")]
+    IsaEntry { name: "i8mm", detect: i8mm::detect, falls_back: &["neon"], loops: Loops::Baseline, speed: [120, 30] },
 ];
 
 /// All product kernels of the architecture.
@@ -67,6 +77,18 @@ pub static KERNELS: &[Kernel] = &[
     kernel("dw_u8_s16_s32_4x16x2_avx2", "avx2", 32, Run::DepthwiseU8(avx2::depthwise_u8)),
     #[cfg(target_arch = "x86_64")]
     kernel("gemm_f32_f32_f32_6x16x1_avx2", "avx2", 16, Run::GemmF32(avx2::gemm_f32)),
+    #[cfg(target_arch = "aarch64")]
+    kernel("gemm_u8_s8_s32_8x16x4_neon", "neon", 10, Run::GemmU8(neon::gemm_u8)),
+    #[cfg(target_arch = "aarch64")]
+    kernel("dw_u8_s16_s32_4x16x2_neon", "neon", 8, Run::DepthwiseU8(neon::depthwise_u8)),
+    #[cfg(target_arch = "aarch64")]
+    kernel("gemm_f32_f32_f32_6x16x1_neon", "neon", 8, Run::GemmF32(neon::gemm_f32)),
+    #[cfg(target_arch = "aarch64")]
+    kernel("gemm_u8_s8_s32_8x16x4_dotprod", "dotprod", 32, Run::GemmU8(dotprod::gemm_u8)),
+    #[cfg(target_arch = "aarch64")]
+    kernel("gemm_u8_s8_s32_8x16x4_sve", "sve", 128, Run::GemmU8(sve::gemm_u8)),
+    #[cfg(target_arch = "aarch64")]
+    kernel("gemm_u8_s8_s32_8x16x8_i8mm", "i8mm", 64, Run::GemmU8(i8mm::gemm_u8)),
 ];
 
 #[cfg(test)]
@@ -194,15 +216,27 @@ mod tests {
                 eprintln!("skipped: {}: this machine has no {}", kernel.name, kernel.isa);
                 continue;
             };
-            match kernel.run {
-                Run::GemmU8(_) => {
-                    let mut seen = [0; FORMS.len()];
-                    Packing::ALL.into_iter().for_each(|packing| check_gemm_u8(isa, packing, &mut seen));
-                    assert!(seen.iter().all(|n| *n > 0), "{}: forms never reached: {seen:?}", kernel.name);
-                }
-                Run::DepthwiseU8(_) => check_depthwise_u8(isa),
-                Run::GemmF32(_) => check_gemm_f32(isa),
+            check(kernel.name, kernel.run, isa);
+        }
+    }
+
+    /// Kernels of other architectures, on plain models of their instructions.
+    #[test]
+    fn every_modelled_kernel_equals_a_naive_sum() {
+        for (name, run) in crate::aarch64::MODELS {
+            check(name, *run, Isa::portable().with(*run));
+        }
+    }
+
+    fn check(name: &str, run: Run, isa: Isa) {
+        match run {
+            Run::GemmU8(_) => {
+                let mut seen = [0; FORMS.len()];
+                Packing::ALL.into_iter().for_each(|packing| check_gemm_u8(isa, packing, &mut seen));
+                assert!(seen.iter().all(|n| *n > 0), "{name}: forms never reached: {seen:?}");
             }
+            Run::DepthwiseU8(_) => check_depthwise_u8(isa),
+            Run::GemmF32(_) => check_gemm_f32(isa),
         }
     }
 
