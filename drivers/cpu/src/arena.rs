@@ -161,6 +161,12 @@ impl<'a> Io<'a> {
         bytemuck::try_cast_slice(self.bytes(i)?).map_err(|_| misaligned("input"))
     }
 
+    /// The result as elements of a type, and the scratch bytes.
+    pub(crate) fn out_and_scratch<T: Element>(self) -> Result<(&'a mut [T], &'a mut [u8])> {
+        let out = bytemuck::try_cast_slice_mut(self.out).map_err(|_| misaligned("output"))?;
+        Ok((out, self.scratch))
+    }
+
     /// The result as elements of a type.
     pub(crate) fn out<T: Element>(&mut self) -> Result<&mut [T]> {
         bytemuck::try_cast_slice_mut(self.out).map_err(|_| misaligned("output"))

@@ -3,9 +3,17 @@
 //! Invariant: an [`Isa`] is only made after its [`IsaEntry::detect`] said yes, so whoever holds one may run its kernels. It carries the
 //! kernels themselves: choosing happens once, calling is one indirect call.
 
+use alloc::borrow::ToOwned;
+use alloc::vec::Vec;
+
 use crate::error::{KernelError, Result};
-use crate::table::{DepthwiseU8Fn, GemmF32Fn, GemmU8Fn, ISAS, KERNELS, Run};
+use crate::float::{LineBf16, LineF16, LineF32};
+use crate::gemm::Packing;
+use crate::table::{DepthwiseF32Fn, DepthwiseU8Fn, DepthwiseU8LinesFn, GemmF32Fn, GemmU8Fn, ISAS, KERNELS, Run};
 use crate::vectorize::Loops;
+
+/// Up to so many rows a product takes as long as reading its weights does.
+const FEW_ROWS: usize = 4;
 
 /// One line of [`ISAS`].
 pub(crate) struct IsaEntry {
@@ -13,8 +21,12 @@ pub(crate) struct IsaEntry {
     pub(crate) name: &'static str,
     /// Whether this machine has it.
     pub(crate) detect: fn() -> bool,
+    /// Whether it is the better choice on this machine than the lines before it; asked only after `detect`.
+    pub(crate) pays: fn() -> bool,
     /// Instruction sets whose kernels it uses where it has none of its own, best first.
     pub(crate) falls_back: &'static [&'static str],
+    /// The layout of weights that its integer product likes best for many rows.
+    pub(crate) packing: Packing,
     /// Which instance of the plain loops it runs.
     pub(crate) loops: Loops,
     /// Multiply-adds per nanosecond and thread that a cost model may assume: of bytes, of floats.
@@ -27,7 +39,11 @@ pub struct Isa {
     entry: &'static IsaEntry,
     pub(crate) gemm_u8: GemmU8Fn,
     pub(crate) depthwise_u8: DepthwiseU8Fn,
-    pub(crate) gemm_f32: GemmF32Fn,
+    pub(crate) depthwise_u8_lines: Option<DepthwiseU8LinesFn>,
+    pub(crate) gemm_f32: GemmF32Fn<LineF32>,
+    pub(crate) gemm_f16: GemmF32Fn<LineF16>,
+    pub(crate) gemm_bf16: GemmF32Fn<LineBf16>,
+    pub(crate) depthwise_f32: DepthwiseF32Fn,
 }
 
 impl Isa {
@@ -38,7 +54,7 @@ impl Isa {
 
     /// The fastest instruction set of this machine.
     pub fn detect() -> Self {
-        ISAS.iter().rev().find(|e| (e.detect)()).map_or_else(Self::portable, Self::of)
+        ISAS.iter().rev().find(|e| (e.detect)() && (e.pays)()).map_or_else(Self::portable, Self::of)
     }
 
     /// Every instruction set of this machine, slowest first.
@@ -73,6 +89,16 @@ impl Isa {
         self.entry.speed
     }
 
+    /// The layout of weights with which a product of so many rows (pixels, all images) is fastest here. `four_bits` says that most
+    /// weights fit in four bits.
+    pub fn packing(self, rows: usize, four_bits: bool) -> Packing {
+        match rows {
+            0..=FEW_ROWS if four_bits => Packing::Nibbles,
+            0..=FEW_ROWS => Packing::Dot,
+            _ => self.entry.packing,
+        }
+    }
+
     /// Which instance of the plain loops to run.
     pub(crate) fn loops(self) -> Loops {
         self.entry.loops
@@ -84,7 +110,11 @@ impl Isa {
             entry,
             gemm_u8: crate::generic::gemm_u8::tile,
             depthwise_u8: crate::generic::depthwise_u8::tile,
-            gemm_f32: crate::generic::gemm_f32::tile,
+            depthwise_u8_lines: None,
+            gemm_f32: crate::generic::gemm_f32::run,
+            gemm_f16: crate::generic::gemm_f32::run,
+            gemm_bf16: crate::generic::gemm_f32::run,
+            depthwise_f32: crate::generic::depthwise_f32::run,
         };
         let best_last = entry.falls_back.iter().rev().copied().chain([entry.name]);
         for kernel in best_last.flat_map(|name| KERNELS.iter().filter(move |k| k.isa == name)) {
@@ -98,7 +128,11 @@ impl Isa {
         match kernel {
             Run::GemmU8(f) => self.gemm_u8 = f,
             Run::DepthwiseU8(f) => self.depthwise_u8 = f,
+            Run::DepthwiseU8Lines(f) => self.depthwise_u8_lines = Some(f),
             Run::GemmF32(f) => self.gemm_f32 = f,
+            Run::GemmF16(f) => self.gemm_f16 = f,
+            Run::GemmBf16(f) => self.gemm_bf16 = f,
+            Run::DepthwiseF32(f) => self.depthwise_f32 = f,
         }
         self
     }
@@ -127,7 +161,7 @@ mod tests {
         for isa in Isa::available() {
             assert_eq!(Isa::parse(isa.name()), Ok(isa));
         }
-        assert_eq!(Isa::available().last(), Some(&Isa::detect()));
+        assert!(Isa::available().contains(&Isa::detect()));
         assert_eq!(Isa::available().first(), Some(&Isa::portable()));
     }
 

@@ -1,6 +1,10 @@
 //! Packed weights as bytes, little-endian, and back. The bytes may come from a stranger: every length is checked, and what
 //! the kernels rely on is checked by those who restore it.
 
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
 use crate::error::{KernelError, Result};
 use crate::gemm::Block;
 
@@ -52,6 +56,10 @@ impl<'a> Stored<'a> {
 
     pub(crate) fn u32s(&mut self, n: usize) -> Result<Vec<u32>> {
         Ok(self.pieces(n)?.iter().map(|b| u32::from_le_bytes(*b)).collect())
+    }
+
+    pub(crate) fn u16s(&mut self, n: usize) -> Result<Vec<u16>> {
+        Ok(self.pieces(n)?.iter().map(|b| u16::from_le_bytes(*b)).collect())
     }
 
     pub(crate) fn i32s(&mut self, n: usize) -> Result<Vec<i32>> {

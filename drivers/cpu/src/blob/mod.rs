@@ -25,7 +25,7 @@ use std::sync::Arc;
 /// First bytes of a payload.
 const MAGIC: [u8; 4] = *b"OCPU";
 /// Version of the layout and of the packed formats.
-const VERSION: u32 = 2;
+const VERSION: u32 = 4;
 
 /// A payload, read but not built.
 pub(crate) struct Loaded<'b> {
@@ -98,13 +98,13 @@ pub(crate) fn load(payload: &[u8]) -> Result<Loaded<'_>> {
     Ok(Loaded { program: whole(bare, n_packed, payload.len())?, packs: Packs::stored(stored) })
 }
 
-/// The program that [`bare`] was made of, with zeros for the weights. A packed weight takes no fewer bytes than it took
-/// before, so none is larger than the payload; the zeros are pages that are never touched, shared by all.
+/// The program that [`bare`] was made of, with zeros for the weights. A packed weight takes at least half of the bytes
+/// that it took before, so none is larger than twice the payload; the zeros are pages that are never touched, shared by all.
 fn whole(mut program: Program, n_packed: u32, payload: usize) -> Result<Program> {
     let first = usize::try_from(n_packed).ok().and_then(|n| program.inputs.len().checked_sub(n));
     let first = first.ok_or_else(|| corrupt("more weights than inputs"))?;
     let only = only_packed(&program);
-    let zeros: SharedBytes = Arc::new(vec![0u8; payload]);
+    let zeros: SharedBytes = Arc::new(vec![0u8; payload.saturating_mul(2)]);
     for id in program.inputs.split_off(first) {
         let value = &mut program.values[id.0];
         let dims = value.ty.shape.known().filter(|_| only[id.0]);

@@ -3,13 +3,14 @@
 //! All three are a convolution of the kernels crate over NHWC; a matrix product is its 1 x 1 case. Whether the integer or
 //! the float kernel runs follows from the types.
 
+use super::matmul_f32;
 use super::product_f32;
 use super::product_typed;
 use super::window::{Window, height_width};
 use crate::builder::{Builder, input};
 use crate::form::dims;
 use crate::rows::{
-    act_bounds, byte, byte_weight, float, float_constant, input_ty, needs, ordered_act, other, output_ty, per_tensor,
+    act_bounds, byte, weight, float, float_constant, input_ty, needs, ordered_act, other, output_ty, per_tensor,
     row, when,
 };
 use ottava_hal::capability::{FusedSupport, Operand, Predicate};
@@ -124,7 +125,7 @@ pub(crate) fn gemm_rows(op: &'static str) -> Vec<OpRow> {
 
 /// Rows of MatMul; leading axes of the first operand are rows of one matrix.
 pub(crate) fn matmul_rows(op: &'static str) -> Vec<OpRow> {
-    rows(op, (1, usize::MAX), &[])
+    rows(op, (1, usize::MAX), &[]).into_iter().chain(matmul_f32::rows(op)).collect()
 }
 
 fn rows(op: &'static str, ranks: (usize, usize), attrs: &[Predicate]) -> Vec<OpRow> {
@@ -133,7 +134,7 @@ fn rows(op: &'static str, ranks: (usize, usize), attrs: &[Predicate]) -> Vec<OpR
     });
     let fused = FusedSupport { clamp: true, residual: true, act: true, zp_before_round: false };
     let typed = |output: Operand, fused: FusedSupport| {
-        let base = OpRow { ranks, fused, ..row(op, vec![byte(), byte_weight(), other()], output) };
+        let base = OpRow { ranks, fused, ..row(op, vec![byte(), weight(), other()], output) };
         let integer =
             [shapes, channel_scales(), typed_bias(), typed_residual(), ordered_act(), act_place(), fits_i32()];
         when(base, integer.into_iter().chain(attrs.iter().copied()))
@@ -211,6 +212,9 @@ fn fits_i32() -> Predicate {
 
 /// Steps of a product.
 pub(crate) fn build(builder: &mut Builder<'_>, node: &Node) -> Result<()> {
+    if node.op == "MatMul" && matmul_f32::applies(builder, node) {
+        return matmul_f32::build(builder, node);
+    }
     let product = Product::of(builder.program, node)?;
     if builder.ty(input(node, 0)?).quant.is_some() {
         product_typed::build(builder, node, product)

@@ -7,3 +7,4 @@ pub(crate) mod network;
 mod pointwise;
 mod pool;
 mod product;
+mod shapes;

@@ -4,20 +4,20 @@ use super::reader::Reader;
 use super::simd::{DotProduct, MatrixProduct, Neon};
 use super::sve::Columns;
 use super::{dotprod, i8mm, neon, sve};
-use crate::gemm::{COLS, Run as Steps};
+use crate::gemm::{COLS, Panel, Run as Steps};
 use crate::table::Run;
+use crate::tile::{GemmRows, GemmTile};
 
 /// The kernels on the models, under the names of the real ones.
 pub(crate) const KERNELS: &[(&str, Run)] = &[
     ("gemm_u8_s8_s32_8x16x4_neon", Run::GemmU8(|a, rows, panel, tile| neon::gemm_u8_with(Model, a, rows, panel, tile))),
     (
-        "dw_u8_s16_s32_4x16x2_neon",
-        Run::DepthwiseU8(|a, rows, panel, tile| neon::depthwise_u8_with(Model, a, rows, panel, tile)),
+        "dw_u8_s16_s32_8x8x2_neon",
+        Run::DepthwiseU8(|band, panel, x0, sums| neon::depthwise_u8_with(Model, band, panel, x0, sums)),
     ),
-    (
-        "gemm_f32_f32_f32_6x16x1_neon",
-        Run::GemmF32(|a, rows, runs, b, tile| neon::gemm_f32_with(Model, a, rows, runs, b, tile)),
-    ),
+    ("gemm_f32_f32_f32_6x16x1_neon", Run::GemmF32(|job| neon::gemm_f32_with(Model, job))),
+    ("gemm_f32_f16_f32_6x16x1_neon", Run::GemmF16(|job| neon::gemm_f32_with(Model, job))),
+    ("gemm_f32_bf16_f32_6x16x1_neon", Run::GemmBf16(|job| neon::gemm_f32_with(Model, job))),
     (
         "gemm_u8_s8_s32_8x16x4_dotprod",
         Run::GemmU8(|a, rows, panel, tile| dotprod::gemm_u8_with(Dot::<0x80>, a, rows, panel, tile)),
@@ -26,27 +26,16 @@ pub(crate) const KERNELS: &[(&str, Run)] = &[
         "gemm_u8_s8_s32_8x16x8_i8mm",
         Run::GemmU8(|a, rows, panel, tile| i8mm::gemm_u8_with(Dot::<0>, a, rows, panel, tile)),
     ),
-    (
-        "gemm_u8_s8_s32_8x16x4_sve of 128 bits",
-        Run::GemmU8(|a, rows, panel, tile| sve::gemm_u8_with(Sve::<16>, a, rows, panel, tile)),
-    ),
-    (
-        "gemm_u8_s8_s32_8x16x4_sve of 256 bits",
-        Run::GemmU8(|a, rows, panel, tile| sve::gemm_u8_with(Sve::<32>, a, rows, panel, tile)),
-    ),
-    (
-        "gemm_u8_s8_s32_8x16x4_sve of 384 bits",
-        Run::GemmU8(|a, rows, panel, tile| sve::gemm_u8_with(Sve::<48>, a, rows, panel, tile)),
-    ),
-    (
-        "gemm_u8_s8_s32_8x16x4_sve of 512 bits",
-        Run::GemmU8(|a, rows, panel, tile| sve::gemm_u8_with(Sve::<64>, a, rows, panel, tile)),
-    ),
-    (
-        "gemm_u8_s8_s32_8x16x4_sve of 2048 bits",
-        Run::GemmU8(|a, rows, panel, tile| sve::gemm_u8_with(Sve::<256>, a, rows, panel, tile)),
-    ),
+    ("gemm_u8_s8_s32_8x16x4_sve, 128 bits", Run::GemmU8(sve_of::<16>)),
+    ("gemm_u8_s8_s32_8x16x4_sve, 256 bits", Run::GemmU8(sve_of::<32>)),
+    ("gemm_u8_s8_s32_8x16x4_sve, 384 bits", Run::GemmU8(sve_of::<48>)),
+    ("gemm_u8_s8_s32_8x16x4_sve, 512 bits", Run::GemmU8(sve_of::<64>)),
+    ("gemm_u8_s8_s32_8x16x4_sve, 2048 bits", Run::GemmU8(sve_of::<256>)),
 ];
+
+fn sve_of<const BYTES: usize>(a: &[u8], rows: &GemmRows, panel: &Panel<'_>, tile: &mut GemmTile) {
+    sve::gemm_u8_with(Sve::<BYTES>, a, rows, panel, tile);
+}
 
 /// Models of NEON.
 #[derive(Clone, Copy)]
@@ -119,6 +108,14 @@ impl Neon for Model {
 
     fn store(self, x: Q, to: &mut [i32; 4]) {
         *to = s32(x);
+    }
+
+    fn low_nibbles(self, a: Q) -> Q {
+        a.map(|byte| ((byte << 4) as i8 >> 4) as u8)
+    }
+
+    fn high_nibbles(self, a: Q) -> Q {
+        a.map(|byte| (byte as i8 >> 4) as u8)
     }
 
     fn xor(self, a: Q, b: Q) -> Q {

@@ -1,6 +1,12 @@
-//! Activation rows of a tile.
+//! Activation rows of a tile, and which steps a kernel meets.
 
+use crate::gemm::{Form, Panel};
 use crate::tile::GemmRows;
+
+/// Whether all steps of the panel have one of these forms.
+pub(crate) fn only(panel: &Panel<'_>, forms: &[Form]) -> bool {
+    forms.iter().map(|form| panel.run(*form).offsets.len()).sum::<usize>() == panel.offsets.len()
+}
 
 /// Base addresses of `R` activation rows.
 ///

@@ -40,6 +40,10 @@ pub(crate) trait Neon: Copy {
     /// Writes four 32-bit lanes.
     fn store(self, x: Self::Q, to: &mut [i32; 4]);
 
+    /// The low half of each byte, sign-extended from four bits.
+    fn low_nibbles(self, a: Self::Q) -> Self::Q;
+    /// The high half of each byte, sign-extended from four bits.
+    fn high_nibbles(self, a: Self::Q) -> Self::Q;
     /// Bitwise exclusive or.
     fn xor(self, a: Self::Q, b: Self::Q) -> Self::Q;
     /// Low u8 lanes to u16.

@@ -11,7 +11,7 @@
 //! Other steps do the same with one group.
 
 use crate::aarch64::neon::{tile_store, wide};
-use crate::aarch64::reader::Reader;
+use crate::aarch64::reader::{Reader, only};
 use crate::aarch64::simd::{DotProduct, Neon, Q};
 use crate::gemm::{Block, Form, Panel, Run};
 use crate::generic;
@@ -24,7 +24,7 @@ const STEP: usize = 4;
 #[inline(always)]
 pub(crate) fn run<S: DotProduct>(s: S, a: &[u8], rows: &GemmRows, panel: &Panel<'_>, tile: &mut GemmTile) {
     rows.check(a.len(), panel.reach, 0);
-    if panel.steps.iter().sum::<u32>() != panel.steps[Form::Dot as usize] + panel.steps[Form::Wide as usize] {
+    if !only(panel, &[Form::Dot, Form::Nibbles, Form::Wide]) {
         return generic::gemm_u8::tile(a, rows, panel, tile);
     }
     // SAFETY: the check proves what every step reads from every row.
@@ -37,6 +37,7 @@ pub(crate) fn run<S: DotProduct>(s: S, a: &[u8], rows: &GemmRows, panel: &Panel<
         if rows.n > STEP {
             let (x, mut acc) = (Reader::<STEP>::new(a, rows, STEP), [[s.base().zero(); 4]; STEP]);
             dots(s, x, panel.run(Form::Dot), &mut acc);
+            nibbles(s, x, panel.run(Form::Nibbles), &mut acc);
             finish(s, x, STEP, acc, &zero, panel, tile);
         }
     }
@@ -60,6 +61,7 @@ unsafe fn first<S: DotProduct, const R: usize, const R1: usize>(
     unsafe {
         let x = Reader::<R>::new(a, rows, 0);
         dots(s, x, panel.run(Form::Dot), &mut all);
+        nibbles(s, x, panel.run(Form::Nibbles), &mut all);
         let (zero, mut acc) = (all[R], [[s.base().zero(); 4]; R]);
         acc.copy_from_slice(&all[..R]);
         finish(s, x, 0, acc, &zero, panel, tile);
@@ -89,32 +91,68 @@ pub(in crate::aarch64) unsafe fn dots<S: DotProduct, const R: usize, const R1: u
             // SAFETY: passed on to the caller: one step reads four bytes, four neighbours read sixteen.
             *group = n.xor(unsafe { if neighbours { n.load(x.at(i, *p)) } else { n.load4(x.at(i, *p)) } }, flip);
         }
-        step::<S, R1, 0>(s, &blocks[..2], &group, acc);
+        multiply::<S, R1, 0>(s, &weights(s, &blocks[..2]), &group, acc);
         if neighbours {
-            step::<S, R1, 1>(s, &blocks[2..4], &group, acc);
-            step::<S, R1, 2>(s, &blocks[4..6], &group, acc);
-            step::<S, R1, 3>(s, &blocks[6..8], &group, acc);
+            multiply::<S, R1, 1>(s, &weights(s, &blocks[2..4]), &group, acc);
+            multiply::<S, R1, 2>(s, &weights(s, &blocks[4..6]), &group, acc);
+            multiply::<S, R1, 3>(s, &weights(s, &blocks[6..8]), &group, acc);
         }
         let done = if neighbours { 4 } else { 1 };
         (blocks, offsets) = (&blocks[done * 2..], &offsets[done..]);
     }
 }
 
-/// One step: `acc[row] += dot(weights, group L of row)`.
+/// As [`dots`], for a run of [`Form::Nibbles`]: two groups of four k whose weights share bytes.
+///
+/// # Safety
+/// `x` was made for the run's panel.
 #[inline(always)]
-fn step<S: DotProduct, const R: usize, const L: usize>(
+pub(in crate::aarch64) unsafe fn nibbles<S: DotProduct, const R: usize, const R1: usize>(
     s: S,
-    blocks: &[Block],
-    x: &[Q<S>; R],
-    acc: &mut [[Q<S>; 4]; R],
+    x: Reader<R>,
+    run: Run<'_>,
+    acc: &mut [[Q<S>; 4]; R1],
 ) {
+    const { assert!(Form::Nibbles.blocks() == 2 && Form::Nibbles.width() == 8) }
+    let (n, flip) = (s.base(), s.base().splat(S::FLIP));
+    let mut groups = [flip; R1];
+    for (blocks, offset) in run.blocks.as_chunks::<2>().0.iter().zip(run.offsets) {
+        for (i, group) in groups.iter_mut().enumerate().take(R) {
+            // SAFETY: passed on to the caller: a step reads eight bytes.
+            let at = unsafe { x.at(i, *offset) };
+            // SAFETY: as above.
+            *group = n.xor(unsafe { n.load8(at, at) }, flip);
+        }
+        let (mut low, mut high) = (weights(s, blocks), weights(s, blocks));
+        for (low, high) in low.iter_mut().zip(&mut high) {
+            (*low, *high) = (n.low_nibbles(*low), n.high_nibbles(*high));
+        }
+        multiply::<S, R1, 0>(s, &low, &groups, acc);
+        multiply::<S, R1, 1>(s, &high, &groups, acc);
+    }
+}
+
+/// The weights of a step, four columns per register.
+#[inline(always)]
+fn weights<S: DotProduct>(s: S, blocks: &[Block]) -> [Q<S>; 4] {
     let mut w = [s.base().zero(); 4];
     for (i, w) in w.iter_mut().enumerate() {
         *w = s.base().bytes(&blocks[i / 2].0.as_chunks().0[i % 2]);
     }
+    w
+}
+
+/// `acc[row] += dot(weights, group L of row)`.
+#[inline(always)]
+fn multiply<S: DotProduct, const R: usize, const L: usize>(
+    s: S,
+    w: &[Q<S>; 4],
+    x: &[Q<S>; R],
+    acc: &mut [[Q<S>; 4]; R],
+) {
     for (acc, x) in acc.iter_mut().zip(x) {
         for (acc, w) in acc.iter_mut().zip(w) {
-            *acc = s.dot::<L>(*acc, w, *x);
+            *acc = s.dot::<L>(*acc, *w, *x);
         }
     }
 }

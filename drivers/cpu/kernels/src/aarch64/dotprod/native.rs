@@ -10,7 +10,7 @@ use crate::tile::{GemmRows, GemmTile};
 
 /// Whether this CPU has FEAT_DotProd.
 pub(crate) fn detect() -> bool {
-    std::arch::is_aarch64_feature_detected!("neon") && std::arch::is_aarch64_feature_detected!("dotprod")
+    has!("neon") && has!("dotprod")
 }
 
 /// See [`crate::generic::gemm_u8::tile`].

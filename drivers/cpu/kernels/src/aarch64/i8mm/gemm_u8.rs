@@ -7,9 +7,9 @@
 //! ```
 //! The instruction takes u8 by s8, so nothing is corrected. Steps of four k run as dot products (`sudot`, u8 by s8 too).
 
-use crate::aarch64::dotprod::dots;
+use crate::aarch64::dotprod::{dots, nibbles};
 use crate::aarch64::neon::{tile_store, wide};
-use crate::aarch64::reader::Reader;
+use crate::aarch64::reader::{Reader, only};
 use crate::aarch64::simd::{MatrixProduct, Neon, Q};
 use crate::gemm::{Form, Panel, Run};
 use crate::generic;
@@ -20,8 +20,7 @@ use crate::tile::{GemmRows, GemmTile};
 pub(crate) fn run<S: MatrixProduct>(s: S, a: &[u8], rows: &GemmRows, panel: &Panel<'_>, tile: &mut GemmTile) {
     const { assert!(S::FLIP == 0) }
     rows.check(a.len(), panel.reach, 0);
-    let native: u32 = [Form::Dot, Form::Dot8, Form::Wide].iter().map(|f| panel.steps[*f as usize]).sum();
-    if panel.steps.iter().sum::<u32>() != native {
+    if !only(panel, &[Form::Dot, Form::Dot8, Form::Nibbles, Form::Wide]) {
         return generic::gemm_u8::tile(a, rows, panel, tile);
     }
     for first in (0..rows.n).step_by(4) {
@@ -61,6 +60,7 @@ unsafe fn rows_of<S: MatrixProduct, const P: usize, const R: usize>(
             }
         }
         dots(s, x, panel.run(Form::Dot), &mut acc);
+        nibbles(s, x, panel.run(Form::Nibbles), &mut acc);
         wide(n, x, panel.run(Form::Wide), &mut acc);
     }
     tile_store(n, acc, first, tile);

@@ -10,7 +10,7 @@ use crate::tile::{GemmRows, GemmTile};
 
 /// Whether this CPU has FEAT_I8MM.
 pub(crate) fn detect() -> bool {
-    std::arch::is_aarch64_feature_detected!("neon") && std::arch::is_aarch64_feature_detected!("i8mm")
+    has!("neon") && has!("i8mm")
 }
 
 /// See [`crate::generic::gemm_u8::tile`].

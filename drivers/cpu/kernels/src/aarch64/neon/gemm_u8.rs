@@ -8,10 +8,10 @@
 //! acc += neighbouring lanes of t             two sums per column; added at the end
 //! ```
 //! What this adds to x w + y v depends on the weights alone: it is the result for a row of zeros, which is computed with the others and
-//! subtracted from them.
+//! subtracted from them. A step of 4-bit weights is such a pair of groups.
 
 use super::wide;
-use crate::aarch64::reader::Reader;
+use crate::aarch64::reader::{Reader, only};
 use crate::aarch64::simd::Neon;
 use crate::gemm::{Block, Form, Panel, Run};
 use crate::generic;
@@ -26,7 +26,7 @@ type Columns<S> = [<S as Neon>::Q; 4];
 #[inline(always)]
 pub(crate) fn run<S: Neon>(s: S, a: &[u8], rows: &GemmRows, panel: &Panel<'_>, tile: &mut GemmTile) {
     rows.check(a.len(), panel.reach, 0);
-    if panel.steps.iter().sum::<u32>() != panel.steps[Form::Dot as usize] + panel.steps[Form::Wide as usize] {
+    if !only(panel, &[Form::Dot, Form::Nibbles, Form::Wide]) {
         return generic::gemm_u8::tile(a, rows, panel, tile);
     }
     // SAFETY: the check proves what every step reads from every row.
@@ -35,53 +35,87 @@ pub(crate) fn run<S: Neon>(s: S, a: &[u8], rows: &GemmRows, panel: &Panel<'_>, t
         let done = rows.n % 2;
         if done == 1 {
             let x = Reader::<1>::new(a, rows, 0);
-            dots(s, |r, o| if r == 0 { s.load4(x.at(0, o)) } else { s.zero() }, panel.run(Form::Dot), &mut zeros);
+            products(s, |r, o| if r == 0 { s.load4(x.at(0, o)) } else { s.zero() }, panel, &mut zeros);
             let zero = columns(s, &zeros[1]);
             finish(s, x, 0, [zeros[0]], &zero, panel, tile);
         } else {
             let mut alone = [[s.zero(); 8]; 1];
-            dots(s, |_, _| s.zero(), panel.run(Form::Dot), &mut alone);
+            products(s, |_, _| s.zero(), panel, &mut alone);
             zeros[1] = alone[0];
         }
         let zero = columns(s, &zeros[1]);
         for first in (done..rows.n).step_by(2) {
             let (x, mut acc) = (Reader::<2>::new(a, rows, first), [[s.zero(); 8]; 2]);
-            dots(s, |r, o| s.load4(x.at(r, o)), panel.run(Form::Dot), &mut acc);
+            products(s, |r, o| s.load4(x.at(r, o)), panel, &mut acc);
             finish(s, x, first, acc, &zero, panel, tile);
         }
     }
 }
 
-/// Adds all steps of a run of [`Form::Dot`]; `fetch(row, offset)` is a group of four activations, four times.
+/// Adds all steps with 8-bit and 4-bit weights; `fetch(row, offset)` is a group of four activations, four times.
+#[inline(always)]
+fn products<S: Neon, const R: usize>(
+    s: S,
+    fetch: impl Fn(usize, u32) -> S::Q,
+    panel: &Panel<'_>,
+    acc: &mut [Halves<S>; R],
+) {
+    dots(s, &fetch, panel.run(Form::Dot), acc);
+    nibbles(s, &fetch, panel.run(Form::Nibbles), acc);
+}
+
+/// Adds the steps of a run of [`Form::Dot`].
 #[inline(always)]
 fn dots<S: Neon, const R: usize>(s: S, fetch: impl Fn(usize, u32) -> S::Q, run: Run<'_>, acc: &mut [Halves<S>; R]) {
     const { assert!(Form::Dot.blocks() == 2 && Form::Dot.width() == 4) }
-    let (less_128, less_from_127) = (s.splat(0x80), s.splat(0x7f));
     let ((pairs, rest), (offsets, rest_offsets)) = (run.blocks.as_chunks::<4>(), run.offsets.as_chunks::<2>());
     for (blocks, [p, q]) in pairs.iter().zip(offsets) {
-        let mut x = [[s.zero(); 2]; R];
-        for (r, x) in x.iter_mut().enumerate() {
-            *x = [s.xor(fetch(r, *p), less_128), s.xor(fetch(r, *q), less_from_127)];
-        }
+        let x = pair::<S, R>(s, &fetch, *p, *q);
         for at in 0..4 {
             let (w, v) = (s.bytes(quarter(&blocks[..2], at)), s.bytes(quarter(&blocks[2..], at)));
-            for (acc, [x, y]) in acc.iter_mut().zip(x) {
-                let low = s.mul_sub_low(s.mul_low(x, w), y, v);
-                let high = s.mul_sub_high(s.mul_high(x, w), y, v);
-                acc[at * 2] = s.add_widened_pairs(acc[at * 2], low);
-                acc[at * 2 + 1] = s.add_widened_pairs(acc[at * 2 + 1], high);
-            }
+            add_pair(s, &x, w, v, at, acc);
         }
     }
     for (blocks, p) in rest.as_chunks::<2>().0.iter().zip(rest_offsets) {
-        for (r, acc) in acc.iter_mut().enumerate() {
-            let x = s.xor(fetch(r, *p), less_128);
-            for at in 0..4 {
-                let w = s.bytes(quarter(blocks, at));
-                acc[at * 2] = s.add_widened_pairs(acc[at * 2], s.mul_low(x, w));
-                acc[at * 2 + 1] = s.add_widened_pairs(acc[at * 2 + 1], s.mul_high(x, w));
-            }
+        // The second group weighs nothing.
+        let x = pair::<S, R>(s, &fetch, *p, *p);
+        for at in 0..4 {
+            add_pair(s, &x, s.bytes(quarter(blocks, at)), s.zero(), at, acc);
         }
+    }
+}
+
+/// Adds the steps of a run of [`Form::Nibbles`].
+#[inline(always)]
+fn nibbles<S: Neon, const R: usize>(s: S, fetch: impl Fn(usize, u32) -> S::Q, run: Run<'_>, acc: &mut [Halves<S>; R]) {
+    const { assert!(Form::Nibbles.blocks() == 2 && Form::Nibbles.width() == 8) }
+    for (blocks, p) in run.blocks.as_chunks::<2>().0.iter().zip(run.offsets) {
+        let x = pair::<S, R>(s, &fetch, *p, *p + 4);
+        for at in 0..4 {
+            let both = s.bytes(quarter(blocks, at));
+            add_pair(s, &x, s.low_nibbles(both), s.high_nibbles(both), at, acc);
+        }
+    }
+}
+
+/// Two groups of each row: less 128, and taken from 127.
+#[inline(always)]
+fn pair<S: Neon, const R: usize>(s: S, fetch: impl Fn(usize, u32) -> S::Q, p: u32, q: u32) -> [[S::Q; 2]; R] {
+    let mut x = [[s.zero(); 2]; R];
+    for (r, x) in x.iter_mut().enumerate() {
+        *x = [s.xor(fetch(r, p), s.splat(0x80)), s.xor(fetch(r, q), s.splat(0x7f))];
+    }
+    x
+}
+
+/// Four columns of a pair of groups with weights `w` and `v`.
+#[inline(always)]
+fn add_pair<S: Neon, const R: usize>(s: S, x: &[[S::Q; 2]; R], w: S::Q, v: S::Q, at: usize, acc: &mut [Halves<S>; R]) {
+    for (acc, [x, y]) in acc.iter_mut().zip(x) {
+        let low = s.mul_sub_low(s.mul_low(*x, w), *y, v);
+        let high = s.mul_sub_high(s.mul_high(*x, w), *y, v);
+        acc[at * 2] = s.add_widened_pairs(acc[at * 2], low);
+        acc[at * 2 + 1] = s.add_widened_pairs(acc[at * 2 + 1], high);
     }
 }
 

@@ -11,9 +11,7 @@ mod wide;
 pub(in crate::aarch64) use depthwise_u8::run as depthwise_u8_with;
 #[cfg(test)]
 pub(in crate::aarch64) use gemm_f32::run as gemm_f32_with;
-#[cfg(test)]
-pub(in crate::aarch64) use gemm_u8::run as gemm_u8_with;
-pub(in crate::aarch64) use gemm_u8::tile_store;
+pub(in crate::aarch64) use gemm_u8::{run as gemm_u8_with, tile_store};
 #[cfg(target_arch = "aarch64")]
 pub(crate) use native::{Native, depthwise_u8, detect, gemm_f32, gemm_u8};
 pub(in crate::aarch64) use wide::run as wide;

@@ -3,14 +3,14 @@
 use core::arch::aarch64::*;
 
 use crate::aarch64::simd::Neon;
-use crate::depthwise::DepthwisePanel;
-use crate::float::{Line, RowsF32, Runs, TileF32};
+use crate::depthwise::{Band, DepthwisePanel, Sums};
+use crate::float::{GemmF32, Line};
 use crate::gemm::Panel;
-use crate::tile::{GemmRows, GemmTile, Rows, Tile};
+use crate::tile::{GemmRows, GemmTile};
 
 /// Whether this CPU has NEON; every AArch64 CPU that runs Linux does.
 pub(crate) fn detect() -> bool {
-    std::arch::is_aarch64_feature_detected!("neon")
+    has!("neon")
 }
 
 /// See [`crate::generic::gemm_u8::tile`].
@@ -21,14 +21,14 @@ pub(crate) fn gemm_u8(a: &[u8], rows: &GemmRows, panel: &Panel<'_>, tile: &mut G
 
 /// See [`crate::generic::depthwise_u8::tile`].
 #[target_feature(enable = "neon")]
-pub(crate) fn depthwise_u8(a: &[u8], rows: &Rows, panel: &DepthwisePanel<'_>, tile: &mut Tile) {
-    super::depthwise_u8::run(Native::new(), a, rows, panel, tile);
+pub(crate) fn depthwise_u8(band: &Band<'_>, panel: &DepthwisePanel<'_>, x0: usize, sums: &mut Sums) {
+    super::depthwise_u8::run(Native::new(), band, panel, x0, sums);
 }
 
-/// See [`crate::generic::gemm_f32::tile`].
+/// See [`crate::generic::gemm_f32::run`].
 #[target_feature(enable = "neon")]
-pub(crate) fn gemm_f32(a: &[f32], rows: &RowsF32, runs: &Runs, b: &[Line], tile: &mut TileF32) {
-    super::gemm_f32::run(Native::new(), a, rows, runs, b, tile);
+pub(crate) fn gemm_f32<L: Line>(job: GemmF32<'_, L>) {
+    super::gemm_f32::run(Native::new(), job);
 }
 
 /// Proof that the CPU has NEON.
@@ -120,6 +120,18 @@ impl Neon for Native {
     fn store(self, x: uint8x16_t, to: &mut [i32; 4]) {
         // SAFETY: `to` is four lanes, and the token proves NEON.
         unsafe { vst1q_s32(to.as_mut_ptr(), vreinterpretq_s32_u8(x)) }
+    }
+
+    #[inline(always)]
+    fn low_nibbles(self, a: uint8x16_t) -> uint8x16_t {
+        // SAFETY: the token proves NEON.
+        unsafe { vreinterpretq_u8_s8(vshrq_n_s8::<4>(vshlq_n_s8::<4>(vreinterpretq_s8_u8(a)))) }
+    }
+
+    #[inline(always)]
+    fn high_nibbles(self, a: uint8x16_t) -> uint8x16_t {
+        // SAFETY: the token proves NEON.
+        unsafe { vreinterpretq_u8_s8(vshrq_n_s8::<4>(vreinterpretq_s8_u8(a))) }
     }
 
     #[inline(always)]

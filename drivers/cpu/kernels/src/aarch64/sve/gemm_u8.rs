@@ -2,10 +2,10 @@
 //!
 //! A step's weights are 64 bytes: one register of 512 bits, two of 256, four of 128; longer vectors are masked. So a panel is walked
 //! once per register of columns. As in the kernel for FEAT_DotProd, activations are flipped to s8 and a row of zeros is subtracted.
-//! Steps with 16-bit weights run as NEON, which every CPU with SVE has.
+//! Steps with 16-bit weights, and panels of 4-bit ones, run as NEON, which every CPU with SVE has.
 
-use crate::aarch64::neon::{tile_store, wide};
-use crate::aarch64::reader::Reader;
+use crate::aarch64::neon::{self, tile_store, wide};
+use crate::aarch64::reader::{Reader, only};
 use crate::aarch64::simd::Neon;
 use crate::gemm::{COLS, Form, Panel, Run};
 use crate::generic;
@@ -43,8 +43,11 @@ pub(in crate::aarch64) trait Columns: Copy {
 pub(in crate::aarch64) fn run<S: Columns>(s: S, a: &[u8], rows: &GemmRows, panel: &Panel<'_>, tile: &mut GemmTile) {
     const { assert!(Form::Dot.blocks() == 2 && Form::Dot.width() == 4) }
     rows.check(a.len(), panel.reach, 0);
-    if panel.steps.iter().sum::<u32>() != panel.steps[Form::Dot as usize] + panel.steps[Form::Wide as usize] {
+    if !only(panel, &[Form::Dot, Form::Nibbles, Form::Wide]) {
         return generic::gemm_u8::tile(a, rows, panel, tile);
+    }
+    if !panel.run(Form::Nibbles).offsets.is_empty() {
+        return neon::gemm_u8_with(s.base(), a, rows, panel, tile);
     }
     // SAFETY: the check proves what every step reads from every row.
     unsafe {

@@ -12,7 +12,7 @@ use crate::tile::{GemmRows, GemmTile};
 
 /// Whether this CPU has SVE.
 pub(crate) fn detect() -> bool {
-    std::arch::is_aarch64_feature_detected!("neon") && std::arch::is_aarch64_feature_detected!("sve")
+    has!("neon") && has!("sve")
 }
 
 /// See [`crate::generic::gemm_u8::tile`].

@@ -4,17 +4,22 @@
 //! [`Isa`](crate::Isa) whose features were detected calls it.
 
 mod compiled;
+mod depthwise_f32;
 mod depthwise_u8;
 mod gemm_f32;
 mod gemm_u8;
+mod gemm_u8_dot;
+mod gemm_u8_nibbles;
 
 pub(crate) use compiled::compiled;
-pub(crate) use depthwise_u8::tile as depthwise_u8;
-pub(crate) use gemm_f32::tile as gemm_f32;
+pub(crate) use depthwise_f32::run as depthwise_f32;
+pub(crate) use depthwise_u8::{lines as depthwise_u8_lines, tile as depthwise_u8};
+pub(crate) use gemm_f32::run as gemm_f32;
 pub(crate) use gemm_u8::tile as gemm_u8;
+
+use super::features::{self, have};
 
 /// Whether this CPU has AVX2, FMA and F16C.
 pub(crate) fn detect() -> bool {
-    use std::arch::is_x86_feature_detected as has;
-    has!("avx2") && has!("fma") && has!("f16c")
+    have(features::AVX2)
 }
