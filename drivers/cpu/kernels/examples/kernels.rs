@@ -62,6 +62,7 @@ fn lines() -> Vec<Line> {
         conv("conv 1x1 512->2048 7x7", 7, 512, 2048, 1, 1),
         conv("stem 7x7 s2 3->64 224", 224, 3, 64, 7, 2),
         conv("conv 3x3 16->16 32x32", 32, 16, 16, 3, 1),
+        conv("conv 1x1 16->96 112x112", 112, 16, 96, 1, 1),
         gemm("product 128x768x3072", 128, 768, 3072, Packing::Windows),
         gemm("product 128x768x768", 128, 768, 768, Packing::Windows),
         gemm("product 128x3072x768", 128, 3072, 768, Packing::Windows),
@@ -132,7 +133,7 @@ const MOBILENET_V2: [Row; 21] = [
 /// Times every product of a network and sums them up.
 fn network(isa: Isa, rows: &[Row], ceiling: f64) -> Result<(), Box<dyn std::error::Error>> {
     println!("{:32} {:>6} {:>10} {:>8} {:>8} {:>10}", "product", "times", "us", "GMAC/s", "share", "packing ms");
-    let mut print = |name: &str, n: usize, macs: f64, seconds: f64, packing: f64| {
+    let print = |name: &str, n: usize, macs: f64, seconds: f64, packing: f64| {
         let (rate, us) = (macs / seconds / 1e9, seconds * 1e6);
         println!("{name:32} {n:6} {us:10.1} {rate:8.1} {:8.2} {:10.1}", rate / ceiling, packing * 1e3);
     };
