@@ -3,12 +3,6 @@
 use ottava_hal::{Cost, Node, Program};
 use ottava_kernels::Isa;
 
-/// Multiply-adds per nanosecond and thread.
-struct Speed {
-    bytes: u64,
-    floats: u64,
-}
-
 /// Bytes that all threads together move per nanosecond.
 const BYTES_PER_NS: u64 = 8;
 /// Fixed cost of a node.
@@ -16,13 +10,10 @@ const NODE_NS: u64 = 300;
 
 /// The cost of a program on `threads` threads.
 pub(crate) fn estimate(program: &Program, isa: Isa, threads: usize) -> Cost {
-    let speed = match isa {
-        Isa::Portable => Speed { bytes: 4, floats: 2 },
-        Isa::Avx2(_) => Speed { bytes: 64, floats: 24 },
-    };
+    let [bytes, floats] = isa.speed().map(u64::from);
     let ns = |node: &Node| {
         let typed = node.input(0).is_some_and(|id| program.ty(id).quant.is_some());
-        let per_ns = if typed { speed.bytes } else { speed.floats } * threads.max(1) as u64;
+        let per_ns = if typed { bytes } else { floats } * threads.max(1) as u64;
         (macs(program, node) / per_ns).max(traffic(program, node) / BYTES_PER_NS).saturating_add(NODE_NS)
     };
     let bytes = program.values.iter().filter_map(|v| v.ty.byte_len()).fold(0u64, |n, b| n.saturating_add(b as u64));

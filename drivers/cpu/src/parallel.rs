@@ -39,7 +39,7 @@ mod tests {
     fn every_element_is_visited_once() {
         for threads in [1, 3] {
             let pool = ThreadPool::new(threads).unwrap();
-            let exec = Exec { isa: Isa::Portable, pool: &pool };
+            let exec = Exec { isa: Isa::portable(), pool: &pool };
             for len in [0, 1, 10, 1001] {
                 let mut out = vec![0u32; len];
                 let add = |i: usize, part: &mut [u32]| {

@@ -1,11 +1,13 @@
 //! What the tests share: random programs, the reference's answer, and a comparison bit for bit on every instruction set.
 
+use crate::blob::Payload;
 use crate::device::CpuDevice;
 use crate::executable::CpuProgram;
 use ottava_hal::host::HostProgram;
-use ottava_hal::{DataType, Node, Program, QuantParams, Shape, Tensor, TensorType, Value, ValueId};
+use ottava_hal::{DataType, Node, Program, QuantParams, Shape, SharedBytes, Tensor, TensorType, Value, ValueId};
 use ottava_kernels::Isa;
 use ottava_ops::{EvalCx, InferCx, InferInput, evaluate, infer};
+use std::sync::Arc;
 
 /// A small generator with a fixed seed.
 pub(crate) struct Rng(u64);
@@ -163,7 +165,18 @@ pub(crate) fn reference(program: &Program, inputs: &[Tensor]) -> Vec<Tensor> {
     program.outputs.iter().map(|id| data[id.0].clone().unwrap()).collect()
 }
 
-/// The device's answer.
+/// The device's answer, from one run of the program as compiled.
+pub(crate) fn run_once(device: &CpuDevice, program: &Program, inputs: &[Tensor]) -> Vec<Tensor> {
+    let compiled = device.program(program).unwrap();
+    let ins: Vec<&[u8]> = inputs.iter().map(Tensor::bytes).collect();
+    let types = program.outputs.iter().map(|id| program.ty(*id));
+    let mut outs: Vec<Tensor> = types.map(|t| Tensor::zeros(t.dtype, &t.shape.known().unwrap()).unwrap()).collect();
+    let mut views: Vec<&mut [u8]> = outs.iter_mut().map(Tensor::bytes_mut).collect();
+    compiled.run(&ins, &mut views, None).unwrap();
+    outs
+}
+
+/// The device's answer, from a used arena and after saving.
 pub(crate) fn run(device: &CpuDevice, program: &Program, inputs: &[Tensor]) -> Vec<Tensor> {
     let compiled = device.program(program).unwrap();
     let ins: Vec<&[u8]> = inputs.iter().map(Tensor::bytes).collect();
@@ -177,9 +190,29 @@ pub(crate) fn run(device: &CpuDevice, program: &Program, inputs: &[Tensor]) -> V
     // Twice: the second run finds a used arena.
     run(&compiled);
     let found = run(&compiled);
-    let (_, restored) = device.restored(&compiled.save().unwrap()).unwrap();
-    assert!(run(&restored).iter().zip(&found).all(|(a, b)| a.bytes() == b.bytes()), "another answer after saving");
+    let saved = compiled.save().unwrap();
+    let mapped = [placed(&saved, 0), placed(&saved, 8), placed(&saved, 1)];
+    for payload in std::iter::once(Payload::Lent(&saved)).chain(mapped.iter().map(Payload::Shared)) {
+        let (_, restored) = device.restored(payload).unwrap();
+        assert!(run(&restored).iter().zip(&found).all(|(a, b)| a.bytes() == b.bytes()), "another answer after saving");
+        assert!(restored.save().unwrap() == saved, "other bytes after saving again");
+    }
     found
+}
+
+/// The bytes in shared memory, `off` bytes behind a multiple of 64.
+pub(crate) fn placed(bytes: &[u8], off: usize) -> SharedBytes {
+    struct Placed(Vec<u8>, usize);
+    impl AsRef<[u8]> for Placed {
+        fn as_ref(&self) -> &[u8] {
+            &self.0[self.1..]
+        }
+    }
+    let mut memory = vec![0; bytes.len() + 64 + off];
+    let at = memory.as_ptr().align_offset(64) + off;
+    memory.truncate(at + bytes.len());
+    memory[at..].copy_from_slice(bytes);
+    Arc::new(Placed(memory, at))
 }
 
 /// Random data for the inputs of a program.
@@ -207,7 +240,8 @@ pub(crate) fn check_with(program: &Program, inputs: &[Tensor]) {
     }
 }
 
-fn describe(program: &Program) -> String {
+/// The program in words.
+pub(crate) fn describe(program: &Program) -> String {
     let node = |n: &Node| {
         let ty = |id: &ValueId| program.ty(*id).to_string();
         let ins: Vec<String> = n.inputs.iter().flatten().map(ty).collect();
@@ -217,7 +251,7 @@ fn describe(program: &Program) -> String {
 }
 
 /// Equal bits; any NaN equals any NaN.
-fn assert_same(found: &Tensor, expect: &Tensor, what: &str) {
+pub(crate) fn assert_same(found: &Tensor, expect: &Tensor, what: &str) {
     if found.dtype() != DataType::F32 {
         assert!(found == expect, "{what}: {found:?}, expected {expect:?}");
         return;

@@ -1,28 +1,27 @@
-//! The one place that turns an [`Isa`] into a kernel.
+//! Calls through an [`Isa`]: its own kernels, or those of the instruction set that it falls back on.
 
-use crate::depthwise::DepthwisePanel;
+use crate::depthwise::{Band, DepthwiseB, DepthwisePanel, Requant, Sums};
+use crate::depthwise_f32::DepthwiseRow;
 use crate::finish::Finish;
-use crate::float::{Line, RowsF32, Runs, TileF32};
+use crate::float::{GemmF32, Line};
 use crate::gemm::Panel;
-use crate::generic;
 use crate::isa::Isa;
-use crate::tile::{GemmRows, GemmTile, Rows, Tile};
+use crate::tile::{GemmRows, GemmTile};
 
 impl Isa {
-    /// Integer product of a tile; see [`generic::gemm_u8::tile`].
+    /// Integer product of a tile; see [`crate::generic::gemm_u8::tile`].
+    #[inline]
     pub(crate) fn gemm_u8(self, a: &[u8], rows: &GemmRows, panel: &Panel<'_>, tile: &mut GemmTile) {
-        match self {
-            Self::Portable => generic::gemm_u8::tile(a, rows, panel, tile),
-            Self::Avx2(proof) => crate::avx2::gemm_u8(proof, a, rows, panel, tile),
-        }
+        // SAFETY: an `Isa` exists only where its features were detected, and so those of what it falls back on.
+        unsafe { (self.gemm_u8)(a, rows, panel, tile) }
     }
 
     /// Stores a tile; see [`Finish`].
     #[inline]
     pub(crate) fn finish(self, finish: Finish<'_>) {
-        match self {
-            Self::Avx2(proof) if crate::avx2::finish_u8(proof, &finish) => {}
-            _ => self.finish_plainly(finish),
+        // SAFETY: as in `gemm_u8`.
+        if !self.finish_u8.is_some_and(|fast| unsafe { fast(&finish) }) {
+            self.finish_plainly(finish);
         }
     }
 
@@ -32,19 +31,38 @@ impl Isa {
         self.run(finish);
     }
 
-    /// f32 product of a tile; see [`generic::gemm_f32::tile`].
-    pub(crate) fn gemm_f32(self, a: &[f32], rows: &RowsF32, runs: &Runs, b: &[Line], tile: &mut TileF32) {
-        match self {
-            Self::Portable => generic::gemm_f32::tile(a, rows, runs, b, tile),
-            Self::Avx2(proof) => crate::avx2::gemm_f32(proof, a, rows, runs, b, tile),
-        }
+    /// f32 product of tiles; see [`crate::generic::gemm_f32::run`].
+    #[inline]
+    pub(crate) fn gemm_f32<L: Line>(self, job: GemmF32<'_, L>) {
+        // SAFETY: as in `gemm_u8`.
+        unsafe { (L::kernel(self))(job) }
     }
 
-    /// Integer depthwise product of a tile; see [`generic::depthwise_u8::tile`].
-    pub(crate) fn depthwise_u8(self, a: &[u8], rows: &Rows, panel: &DepthwisePanel<'_>, tile: &mut Tile) {
-        match self {
-            Self::Portable => generic::depthwise_u8::tile(a, rows, panel, tile),
-            Self::Avx2(proof) => crate::avx2::depthwise_u8(proof, a, rows, panel, tile),
-        }
+    /// f32 depthwise product of neighbouring pixels; see [`crate::generic::depthwise_f32::run`].
+    #[inline]
+    pub(crate) fn depthwise_f32(self, job: DepthwiseRow<'_>) {
+        // SAFETY: as in `gemm_u8`.
+        unsafe { (self.depthwise_f32)(job) }
+    }
+
+    /// Integer depthwise product of a tile; see [`crate::generic::depthwise_u8::tile`].
+    #[inline]
+    pub(crate) fn depthwise_u8(self, band: &Band<'_>, panel: &DepthwisePanel<'_>, x0: usize, sums: &mut Sums) {
+        // SAFETY: as in `gemm_u8`.
+        unsafe { (self.depthwise_u8)(band, panel, x0, sums) }
+    }
+
+    /// Whole output rows of all channels, requantized (`fp32_rne`) into `out`, which holds one or two output rows; false where the
+    /// instruction set has no such kernel for the shape.
+    #[inline]
+    pub(crate) fn depthwise_u8_lines(
+        self,
+        band: &Band<'_>,
+        filter: &DepthwiseB,
+        to: &Requant<'_>,
+        out: &mut [u8],
+    ) -> bool {
+        // SAFETY: as in `gemm_u8`.
+        self.depthwise_u8_lines.is_some_and(|lines| unsafe { lines(band, filter, to, out) })
     }
 }

@@ -1,51 +1,73 @@
-//! Instruction sets: which exist, which this machine has, and the token that proves it.
+//! Instruction sets: which exist, which this machine has, and the kernels that each uses.
 //!
-//! Invariant: an [`Avx2`] value can only come from [`Avx2::detect`], so whoever holds one may run AVX2 and FMA code.
+//! Invariant: an [`Isa`] is only made after its [`IsaEntry::detect`] said yes, so whoever holds one may run its kernels. It carries the
+//! kernels themselves: choosing happens once, calling is one indirect call.
+
+use alloc::borrow::ToOwned;
+use alloc::vec::Vec;
 
 use crate::error::{KernelError, Result};
+use crate::float::{LineBf16, LineF16, LineF32};
+use crate::table::{
+    DepthwiseF32Fn, DepthwiseU8Fn, DepthwiseU8LinesFn, FinishU8Fn, GemmF32Fn, GemmU8Fn, ISAS, KERNELS, Run,
+};
+use crate::vectorize::Loops;
 
-/// Proof that AVX2 and FMA are available on this machine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Avx2(());
-
-impl Avx2 {
-    /// A token, if this CPU has AVX2 and FMA.
-    pub fn detect() -> Option<Self> {
-        detect_avx2().then_some(Self(()))
-    }
-}
-
-#[cfg(target_arch = "x86_64")]
-fn detect_avx2() -> bool {
-    std::arch::is_x86_feature_detected!("avx2") && std::arch::is_x86_feature_detected!("fma")
-}
-
-#[cfg(not(target_arch = "x86_64"))]
-fn detect_avx2() -> bool {
-    false
+/// One line of [`ISAS`].
+pub(crate) struct IsaEntry {
+    /// The name that [`Isa::parse`] accepts.
+    pub(crate) name: &'static str,
+    /// Whether this machine has it.
+    pub(crate) detect: fn() -> bool,
+    /// Whether it is the better choice on this machine than the lines before it; asked only after `detect`.
+    pub(crate) pays: fn() -> bool,
+    /// Instruction sets whose kernels it uses where it has none of its own, best first.
+    pub(crate) falls_back: &'static [&'static str],
+    /// Which instance of the plain loops it runs.
+    pub(crate) loops: Loops,
+    /// Multiply-adds per nanosecond and thread that a cost model may assume: of bytes, of floats.
+    pub(crate) speed: [u32; 2],
 }
 
 /// An instruction set that may be used on this machine. All of them give the same bits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Isa {
-    /// Plain Rust; runs everywhere.
-    Portable,
-    /// 256-bit integer and FMA vectors.
-    Avx2(Avx2),
+#[derive(Clone, Copy)]
+pub struct Isa {
+    entry: &'static IsaEntry,
+    pub(crate) gemm_u8: GemmU8Fn,
+    pub(crate) finish_u8: Option<FinishU8Fn>,
+    pub(crate) depthwise_u8: DepthwiseU8Fn,
+    pub(crate) depthwise_u8_lines: Option<DepthwiseU8LinesFn>,
+    pub(crate) gemm_f32: GemmF32Fn<LineF32>,
+    pub(crate) gemm_f16: GemmF32Fn<LineF16>,
+    pub(crate) gemm_bf16: GemmF32Fn<LineBf16>,
+    pub(crate) depthwise_f32: DepthwiseF32Fn,
 }
 
 impl Isa {
+    /// Plain Rust; runs everywhere.
+    pub fn portable() -> Self {
+        Self::of(&ISAS[0])
+    }
+
     /// The fastest instruction set of this machine.
     pub fn detect() -> Self {
-        Avx2::detect().map_or(Self::Portable, Self::Avx2)
+        ISAS.iter().rev().find(|e| (e.detect)() && (e.pays)()).map_or_else(Self::portable, Self::of)
     }
 
     /// Every instruction set of this machine, slowest first.
     pub fn available() -> Vec<Self> {
-        core::iter::once(Self::Portable).chain(Avx2::detect().map(Self::Avx2)).collect()
+        ISAS.iter().filter(|e| (e.detect)()).map(Self::of).collect()
     }
 
-    /// The instruction set called `name` (`portable`, `avx2`), if this machine has it.
+    /// The names of all instruction sets that this build knows for its architecture, slowest first.
+    pub fn known() -> impl Iterator<Item = &'static str> {
+        ISAS.iter().map(|e| e.name)
+    }
+
+    /// The instruction set called `name`, if this machine has it.
+    ///
+    /// # Errors
+    /// [`KernelError::Isa`] with the names of those that it has.
     pub fn parse(name: &str) -> Result<Self> {
         let all = Self::available();
         all.iter().copied().find(|isa| isa.name() == name).ok_or_else(|| KernelError::Isa {
@@ -56,10 +78,60 @@ impl Isa {
 
     /// The name that [`Isa::parse`] accepts.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Portable => "portable",
-            Self::Avx2(_) => "avx2",
+        self.entry.name
+    }
+
+    /// Multiply-adds per nanosecond and thread that a cost model may assume: of bytes, of floats.
+    pub fn speed(self) -> [u32; 2] {
+        self.entry.speed
+    }
+
+    /// Which instance of the plain loops to run.
+    pub(crate) fn loops(self) -> Loops {
+        self.entry.loops
+    }
+
+    /// The kernels of an entry. The caller has asked `detect`.
+    fn of(entry: &'static IsaEntry) -> Self {
+        let mut isa = Self {
+            entry,
+            gemm_u8: crate::generic::gemm_u8::tile,
+            finish_u8: None,
+            depthwise_u8: crate::generic::depthwise_u8::tile,
+            depthwise_u8_lines: None,
+            gemm_f32: crate::generic::gemm_f32::run,
+            gemm_f16: crate::generic::gemm_f32::run,
+            gemm_bf16: crate::generic::gemm_f32::run,
+            depthwise_f32: crate::generic::depthwise_f32::run,
+        };
+        let best_last = entry.falls_back.iter().rev().copied().chain([entry.name]);
+        for kernel in best_last.flat_map(|name| KERNELS.iter().filter(move |k| k.isa == name)) {
+            match kernel.run {
+                Run::GemmU8(f) => isa.gemm_u8 = f,
+                Run::FinishU8(f) => isa.finish_u8 = Some(f),
+                Run::DepthwiseU8(f) => isa.depthwise_u8 = f,
+                Run::DepthwiseU8Lines(f) => isa.depthwise_u8_lines = Some(f),
+                Run::GemmF32(f) => isa.gemm_f32 = f,
+                Run::GemmF16(f) => isa.gemm_f16 = f,
+                Run::GemmBf16(f) => isa.gemm_bf16 = f,
+                Run::DepthwiseF32(f) => isa.depthwise_f32 = f,
+            }
         }
+        isa
+    }
+}
+
+impl PartialEq for Isa {
+    fn eq(&self, other: &Self) -> bool {
+        self.name() == other.name()
+    }
+}
+
+impl Eq for Isa {}
+
+impl core::fmt::Debug for Isa {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(self.name())
     }
 }
 
@@ -72,12 +144,20 @@ mod tests {
         for isa in Isa::available() {
             assert_eq!(Isa::parse(isa.name()), Ok(isa));
         }
-        assert_eq!(Isa::available().last(), Some(&Isa::detect()));
+        assert!(Isa::available().contains(&Isa::detect()));
+        assert_eq!(Isa::available().first(), Some(&Isa::portable()));
     }
 
     #[test]
     fn an_unknown_name_lists_what_there_is() {
         let text = Isa::parse("sse9").unwrap_err().to_string();
         assert!(text.contains("sse9") && text.contains("portable"), "{text}");
+    }
+
+    #[test]
+    fn an_instruction_set_falls_back_on_earlier_lines() {
+        for (i, entry) in ISAS.iter().enumerate() {
+            assert!(entry.falls_back.iter().all(|name| ISAS[..i].iter().any(|e| e.name == *name)), "{}", entry.name);
+        }
     }
 }

@@ -11,12 +11,14 @@
 //! |---|---|
 //! | say where to run | [`Isa`], [`ThreadPool`], [`Exec`] |
 //! | integer convolution (any group, depthwise, 1-D, pointwise) or matrix product with a fused [`Epilogue`] | [`ConvU8`] over [`ConvShape`], [`Weights`] |
-//! | the same in f32 | [`ConvF32`] |
+//! | the same in f32, with weights stored as f32, f16 or bf16 | [`ConvF32`] over [`FloatWeights`] |
+//! | f32 matrix products of two operands known at run time | [`MatMulF32`] |
 //! | save packed weights and take them back | [`ConvU8::to_packed`], [`ConvU8::from_packed`], the same of [`ConvF32`] |
 //! | pooling | [`max_pool`], [`max_pool_f32`], [`average_pool_u8`], [`average_pool_f32`] over [`PoolShape`] |
 //! | change of parameters or type | [`quantize`], [`dequantize`], [`requantize`], [`xor_sign`] |
 //! | elementwise | [`binary_q`], [`binary_f32`], [`clip_f32`], [`lut`] |
-//! | layout | [`nchw_to_nhwc`], [`nhwc_to_nchw`] |
+//! | f32 functions, Softmax and LayerNormalization | [`map_f32`], [`softmax_f32`], [`layer_norm_f32`] |
+//! | layout | [`nchw_to_nhwc`], [`nhwc_to_nchw`], [`quantize_nchw_to_nhwc`] |
 //! | list the kernels | [`KERNELS`] |
 //!
 //! ```
@@ -35,30 +37,47 @@
 //! # Ok::<(), KernelError>(())
 //! ```
 //!
-//! **Inside.** A folder per instruction set holds the product kernels (`generic`, `x86_64`); `dispatch` is the one place that chooses,
-//! `table` lists them and tests each against a naive sum. `gemm` explains the packed format and why `vpmaddubsw` is exact on it; `tile`
-//! is the register tile between product and epilogue; `conv` are the plans. Everything elementwise is a plain loop compiled once per
+//! **Inside.** A folder per instruction set holds the product kernels (`generic`, `x86_64`); `table` lists instruction sets and kernels, one
+//! line each, and tests each kernel against a naive sum; `isa` chooses once, `dispatch` calls. `gemm` explains the packed format and why `vpmaddubsw` is exact on it; `tile`
+//! is the register tile between product and epilogue; `dot` is the tiling over dot product instructions, `model` runs it without them; `conv` are the plans. Everything elementwise is a plain loop compiled once per
 //! instruction set (`vectorize`). `pool` and `shared_out` state the threading protocol and who may write what.
 //!
-//! **Unsafe** code is confined to intrinsics behind a checked entry (each entry proves all its reads), to the token's calls of
-//! `target_feature` functions, to `SharedOut` and to the pool.
+//! **Without the standard library** (feature `std`, on by default, off) everything is here but threads: a pool is the caller's thread.
+//!
+//! **Unsafe** code is confined to intrinsics behind a checked entry (each entry proves all its reads), to the calls of
+//! detected `target_feature` functions, to `SharedOut` and to the pool.
+#![cfg_attr(not(feature = "std"), no_std)]
 #![allow(unsafe_code)] // the one crate of the CPU driver that talks to the instruction set; every block names its reason
+
+extern crate alloc;
 
 mod arith;
 mod conv;
 mod depthwise;
+mod depthwise_f32;
 mod dispatch;
+#[cfg(any(test, target_arch = "x86_64"))]
+mod dot;
+mod elements;
 mod elementwise;
 mod epilogue;
 mod error;
 mod exec;
 mod finish;
 mod float;
+#[cfg(not(feature = "std"))]
+mod float_ops;
 mod gemm;
 mod generic;
+mod half;
 mod isa;
+#[cfg(test)]
+mod model;
+#[cfg_attr(not(feature = "std"), path = "pool_single.rs")]
 mod pool;
 mod pooling;
+mod quantize_layout;
+mod rows_f32;
 mod shared_out;
 mod stored;
 mod table;
@@ -69,9 +88,10 @@ mod vectorize;
 mod x86_64;
 
 #[cfg(target_arch = "x86_64")]
-use x86_64::avx2;
+use x86_64::{avx_vnni, avx2, avx512_vnni};
 
-pub use conv::{ConvF32, ConvShape, ConvU8, WeightData, WeightLayout, Weights};
+pub use conv::{ConvF32, ConvShape, ConvU8, FloatWeights, MatMulF32, WeightData, WeightLayout, Weights};
+pub use elements::{PackedBytes, SharedBytes};
 pub use elementwise::{
     BinaryOp, BinaryQ, binary_f32, binary_q, clip_f32, dequantize, lut, quantize, requantize, xor_sign,
 };
@@ -79,8 +99,10 @@ pub use epilogue::{Epilogue, OtherQ, OutMut, OutQ};
 pub use error::{KernelError, Result};
 pub use exec::Exec;
 pub use gemm::Packing;
-pub use isa::{Avx2, Isa};
+pub use isa::Isa;
 pub use pool::ThreadPool;
 pub use pooling::{PoolShape, average_pool_f32, average_pool_u8, max_pool, max_pool_f32};
-pub use table::{KERNELS, Kernel, KernelOp};
+pub use quantize_layout::quantize_nchw_to_nhwc;
+pub use rows_f32::{layer_norm_f32, map_f32, softmax_f32};
+pub use table::{KERNELS, Kernel};
 pub use transpose::{nchw_to_nhwc, nhwc_to_nchw};

@@ -14,13 +14,25 @@ pub(crate) trait Vectorize {
     fn run(self) -> Self::Output;
 }
 
+/// The instances that there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Loops {
+    /// For what the target always has (on AArch64 that is NEON).
+    Baseline,
+    /// With AVX2, FMA and F16C.
+    #[cfg(target_arch = "x86_64")]
+    Avx2,
+}
+
 impl Isa {
     /// Runs `kernel` in the instance compiled for this instruction set.
     #[inline]
     pub(crate) fn run<V: Vectorize>(self, kernel: V) -> V::Output {
-        match self {
-            Self::Portable => kernel.run(),
-            Self::Avx2(proof) => crate::avx2::compiled(proof, kernel),
+        match self.loops() {
+            Loops::Baseline => kernel.run(),
+            // SAFETY: an `Isa` exists only where its features were detected; all that use these loops include AVX2, FMA and F16C.
+            #[cfg(target_arch = "x86_64")]
+            Loops::Avx2 => unsafe { crate::avx2::compiled(kernel) },
         }
     }
 }

@@ -141,7 +141,7 @@ fn epilogues_follow_the_contract() {
         let raw = ConvU8::new(s, &spec, 100, None, Epilogue::Raw).unwrap();
         let pool = ThreadPool::new(1).unwrap();
         let n = s.out_hw().unwrap().iter().product::<usize>() * s.out_c;
-        let acc = run_raw(&raw, Exec { isa: Isa::Portable, pool: &pool }, &x, n);
+        let acc = run_raw(&raw, Exec { isa: Isa::portable(), pool: &pool }, &x, n);
         let m: Vec<f32> = (0..s.out_c).map(|_| rng.float(0.0, 0.02)).collect();
         let other = bytes(3, n, &mut rng);
         for out in [OutQ::u8(0), OutQ::u8(128), OutQ::s8(-3), OutQ { zero_point: 5, lo: 5, hi: 90, signed: true }] {
@@ -173,7 +173,7 @@ fn q31_epilogues_follow_the_contract() {
     let x = bytes(3, 9 * 20, &mut rng);
     let spec = Weights { data: WeightData::S8(&w), layout: WeightLayout::KN, zero_points: &[] };
     let pool = ThreadPool::new(1).unwrap();
-    let exec = Exec { isa: Isa::Portable, pool: &pool };
+    let exec = Exec { isa: Isa::portable(), pool: &pool };
     let acc = run_raw(&ConvU8::new(s, &spec, 128, None, Epilogue::Raw).unwrap(), exec, &x, 9 * 21);
     let m: Vec<i32> = (0..21).map(|_| (1 << 30) + (rng.next() as i32 >> 2).abs()).collect();
     let shift: Vec<i32> = (0..21).map(|c| -(c % 12) - 2).collect();

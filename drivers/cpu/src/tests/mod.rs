@@ -2,8 +2,11 @@
 
 mod cases;
 mod device;
+mod matmul;
+mod memory;
 mod movement;
 pub(crate) mod network;
 mod pointwise;
 mod pool;
 mod product;
+mod shapes;

@@ -5,13 +5,10 @@ use core::ops::Range;
 use super::shape::ConvShape;
 use crate::error::Result;
 use crate::exec::Exec;
-use crate::gemm::COLS;
 use crate::tile::{GEMM_ROWS, GemmRows};
 
 /// Activations that a block of pixels reads before the next panel reads them again; about half of a second-level cache.
 const DENSE_BLOCK: usize = 192 << 10;
-/// The same for depthwise filters, whose panels read 16 bytes of each pixel: half of a first-level cache.
-const DEPTHWISE_BLOCK: usize = 16 << 10;
 /// Bytes of a cache line.
 const LINE: usize = 64;
 /// Fewest pixels worth a task of their own.
@@ -94,7 +91,7 @@ impl Pixels<'_> {
 /// Pixels per block, so that what a block reads, and the lines of output that a few panels fill piece by piece, stay in cache while all
 /// panels pass over them.
 pub(crate) fn block_pixels(s: &ConvShape) -> usize {
-    let (block, in_c) = if s.is_depthwise() { (DEPTHWISE_BLOCK, COLS) } else { (DENSE_BLOCK, s.in_c) };
+    let (block, in_c) = (DENSE_BLOCK, s.in_c);
     let read = in_c.saturating_mul(s.stride[0]).saturating_mul(s.stride[1]);
     let halo = (s.kernel[0] - 1).saturating_mul(s.in_w).saturating_mul(in_c).min(block / 2);
     ((block - halo) / read.saturating_add(s.out_c.min(LINE))).next_multiple_of(GEMM_ROWS).max(4 * GEMM_ROWS)

@@ -1,5 +1,7 @@
 //! Weights as the caller holds them: element type, layout, zero points.
 
+use alloc::format;
+use alloc::vec::Vec;
 use core::ops::Range;
 
 use super::shape::{ConvShape, Geometry};

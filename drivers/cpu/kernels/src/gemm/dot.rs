@@ -1,5 +1,7 @@
 //! Packing without a search: groups of neighbouring k in s8, or in 16 bits where a weight needs them.
 
+use alloc::vec::Vec;
+
 use super::format::{Block, COLS, Form};
 use super::pack::{Steps, Weights};
 use super::span::{Group, Span};

@@ -18,6 +18,10 @@
 //! The sum of a panel is that of its steps in any order. Every kernel reads every form that its instruction set meets; the portable
 //! kernel reads them all.
 
+use alloc::vec::Vec;
+
+use crate::elements::{Elements, Plain};
+
 /// Output columns of a panel.
 pub(crate) const COLS: usize = 16;
 
@@ -28,6 +32,19 @@ pub(crate) const WINDOW: usize = 16;
 #[derive(Clone, Copy)]
 #[repr(C, align(32))]
 pub(crate) struct Block(pub(crate) [u8; 32]);
+
+// SAFETY: an array of bytes that fills the type.
+unsafe impl Plain for Block {
+    fn from_stored(bytes: &[u8]) -> Self {
+        let mut block = Self([0; 32]);
+        block.0.copy_from_slice(bytes);
+        block
+    }
+
+    fn store(blocks: &[Self], out: &mut Vec<u8>) {
+        blocks.iter().for_each(|b| out.extend_from_slice(&b.0));
+    }
+}
 
 /// What the blocks of a step hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -160,7 +177,7 @@ impl<'a> Panel<'a> {
 ///
 /// Invariant: for every panel, `blocks` and `offsets` hold exactly what `steps` asks for, and every step reads within `reach` bytes.
 pub(crate) struct PackedB {
-    pub(super) blocks: Vec<Block>,
+    pub(super) blocks: Elements<Block>,
     pub(super) offsets: Vec<u32>,
     pub(super) panels: Vec<PanelIndex>,
     pub(super) reach: usize,

@@ -1,16 +1,15 @@
 //! From weights to [`PackedB`].
 
+use alloc::vec;
+use alloc::vec::Vec;
 use core::ops::Range;
 
 use super::dot::push_groups;
 use super::format::{Block, COLS, Form, N_RUNS, PackedB, PanelIndex, RUNS, WINDOW, WINDOW_FORMS};
 use super::span::Span;
 use super::window::Search;
+use crate::elements::Elements;
 use crate::error::{KernelError, Result};
-use crate::isa::Isa;
-
-/// Rows up to which windows do not pay.
-const FEW_ROWS: usize = 4;
 
 /// How weights are laid out. The result of a product does not depend on it, and every instruction set reads every layout; which one is
 /// fast depends on the machine and on the number of rows.
@@ -28,16 +27,6 @@ pub enum Packing {
 impl Packing {
     /// All layouts.
     pub const ALL: [Self; 3] = [Self::Windows, Self::Dot, Self::Dot8];
-
-    /// The layout that is fast on `isa` for products of about `rows` rows (all pixels of a convolution, batch included).
-    ///
-    /// Few rows take as long as reading the weights, which are smallest in `Dot`.
-    pub fn preferred(isa: Isa, rows: usize) -> Self {
-        match isa {
-            Isa::Avx2(_) if rows > FEW_ROWS => Self::Windows,
-            _ => Self::Dot,
-        }
-    }
 
     /// Bytes of a group.
     fn width(self) -> usize {
@@ -76,7 +65,7 @@ pub(crate) fn pack(spans: &[Span], k: usize, n: usize, packing: Packing, fill: F
     if u32::try_from(reach).is_err() {
         return Err(KernelError::Overflow { what: "the extent of an activation row in bytes" });
     }
-    let mut packed = PackedB { blocks: Vec::new(), offsets: Vec::new(), panels: Vec::new(), reach };
+    let mut packed = PackedB { blocks: Elements::default(), offsets: Vec::new(), panels: Vec::new(), reach };
     let search = Search::new();
     let mut weights = vec![[0; COLS]; k];
     for first in (0..n).step_by(COLS) {

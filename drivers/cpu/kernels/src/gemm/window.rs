@@ -6,6 +6,8 @@
 //!
 //! The eight columns are sorted and placed side by side: every loop below runs over `[i16; 8]` without branches.
 
+use alloc::vec::Vec;
+
 use super::format::{COLS, WINDOW};
 use super::pack::{Steps, Weights};
 use super::place::{Kit, Places, push_kit};

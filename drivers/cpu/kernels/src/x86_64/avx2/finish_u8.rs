@@ -9,24 +9,20 @@ use core::arch::x86_64::*;
 use crate::epilogue::{Kind, Source, Store};
 use crate::finish::{Finish, Out};
 use crate::gemm::COLS;
-use crate::isa::Avx2;
 use crate::shared_out::SharedOut;
 
 type Pair<T> = [T; 2];
 
 /// Stores the tile, if the epilogue has a fast form here.
-#[inline]
-pub(crate) fn finish_u8(_proof: Avx2, finish: &Finish<'_>) -> bool {
+#[target_feature(enable = "avx2")]
+pub(crate) fn finish_u8(finish: &Finish<'_>) -> bool {
     let Out::Bytes(out) = finish.out else { return false };
-    // SAFETY: the token proves AVX2.
-    unsafe {
-        match &finish.epilogue.kind {
-            Kind::Requant { m, store } => requant(finish, out, finish.lanes(m), store),
-            Kind::Residual { xw, other, lo, hi, y_scale, store } => {
-                residual(finish, out, finish.lanes(xw), other, [*lo, *hi], *y_scale, store);
-            }
-            _ => return false,
+    match &finish.epilogue.kind {
+        Kind::Requant { m, store } => requant(finish, out, finish.lanes(m), store),
+        Kind::Residual { xw, other, lo, hi, y_scale, store } => {
+            residual(finish, out, finish.lanes(xw), other, [*lo, *hi], *y_scale, store);
         }
+        _ => return false,
     }
     true
 }

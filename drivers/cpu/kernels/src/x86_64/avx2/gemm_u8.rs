@@ -23,13 +23,13 @@ use core::arch::x86_64::*;
 use super::gemm_u8_dot;
 use crate::gemm::{Block, Content, Form, Panel, WINDOW_FORMS};
 use crate::generic;
-use crate::isa::Avx2;
 use crate::tile::{GEMM_ROWS, GemmRows, GemmTile};
 
 /// See [`crate::generic::gemm_u8::tile`].
-pub(crate) fn tile(_proof: Avx2, a: &[u8], rows: &GemmRows, panel: &Panel<'_>, tile: &mut GemmTile) {
+#[target_feature(enable = "avx2")]
+pub(crate) fn tile(a: &[u8], rows: &GemmRows, panel: &Panel<'_>, tile: &mut GemmTile) {
     rows.check(a.len(), panel.reach, 0);
-    // SAFETY: the token proves AVX2; the check above proves every activation read, since each step reads within the panel's reach.
+    // SAFETY: the check above proves every activation read, since each step reads within the panel's reach.
     unsafe {
         match panel.content {
             Content::Windows => KERNELS[rows.n - 1](a.as_ptr(), rows, panel, tile),

@@ -1,9 +1,10 @@
 //! AVX2 + FMA kernels.
 //!
-//! Each file holds safe `#[target_feature]` functions and one entry per kernel that takes the [`Avx2`](crate::Avx2) token: whoever calls
-//! it has proved that the CPU has the instructions.
+//! Each file holds one kernel: a safe `#[target_feature]` function that checks its operands and is named in the kernel table. Only an
+//! [`Isa`](crate::Isa) whose features were detected calls it.
 
 mod compiled;
+mod depthwise_f32;
 mod depthwise_u8;
 mod finish_u8;
 mod gemm_f32;
@@ -11,7 +12,15 @@ mod gemm_u8;
 mod gemm_u8_dot;
 
 pub(crate) use compiled::compiled;
-pub(crate) use depthwise_u8::tile as depthwise_u8;
+pub(crate) use depthwise_f32::run as depthwise_f32;
+pub(crate) use depthwise_u8::{lines as depthwise_u8_lines, tile as depthwise_u8};
 pub(crate) use finish_u8::finish_u8;
-pub(crate) use gemm_f32::tile as gemm_f32;
+pub(crate) use gemm_f32::run as gemm_f32;
 pub(crate) use gemm_u8::tile as gemm_u8;
+
+use super::features::{self, have};
+
+/// Whether this CPU has AVX2, FMA and F16C.
+pub(crate) fn detect() -> bool {
+    have(features::AVX2)
+}
