@@ -8,10 +8,14 @@ use alloc::vec::Vec;
 
 use crate::error::{KernelError, Result};
 use crate::float::{LineBf16, LineF16, LineF32};
+use crate::gemm::Packing;
 use crate::table::{
     DepthwiseF32Fn, DepthwiseU8Fn, DepthwiseU8LinesFn, FinishU8Fn, GemmF32Fn, GemmU8Fn, ISAS, KERNELS, Run,
 };
 use crate::vectorize::Loops;
+
+/// Up to so many rows a product takes as long as reading its weights does.
+const FEW_ROWS: usize = 4;
 
 /// One line of [`ISAS`].
 pub(crate) struct IsaEntry {
@@ -23,6 +27,8 @@ pub(crate) struct IsaEntry {
     pub(crate) pays: fn() -> bool,
     /// Instruction sets whose kernels it uses where it has none of its own, best first.
     pub(crate) falls_back: &'static [&'static str],
+    /// The layout of weights that its integer product likes best for many rows.
+    pub(crate) packing: Packing,
     /// Which instance of the plain loops it runs.
     pub(crate) loops: Loops,
     /// Multiply-adds per nanosecond and thread that a cost model may assume: of bytes, of floats.
@@ -84,6 +90,16 @@ impl Isa {
     /// Multiply-adds per nanosecond and thread that a cost model may assume: of bytes, of floats.
     pub fn speed(self) -> [u32; 2] {
         self.entry.speed
+    }
+
+    /// The layout of weights with which a product of so many rows (pixels, all images) is fastest here. `four_bits` says that most
+    /// weights fit in four bits.
+    pub fn packing(self, rows: usize, four_bits: bool) -> Packing {
+        match rows {
+            0..=FEW_ROWS if four_bits => Packing::Nibbles,
+            0..=FEW_ROWS => Packing::Dot,
+            _ => self.entry.packing,
+        }
     }
 
     /// Which instance of the plain loops to run.

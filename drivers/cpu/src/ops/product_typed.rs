@@ -13,7 +13,7 @@ use ottava_hal::refmath::bounds::{AccBounds, ActivationRange, channel_bounds};
 use ottava_hal::refmath::error::RefmathError;
 use ottava_hal::refmath::requant::{Q31, check_fp32_multiplier, fp32_multiplier_alpha};
 use ottava_hal::{DataType, Error, Node, Program, QuantParams, RequantMode, Result, Status, TensorType, ValueId};
-use ottava_kernels::{ConvU8, Epilogue, OutMut, WeightData, Weights};
+use ottava_kernels::{ConvU8, Epilogue, Isa, OutMut, WeightData, Weights};
 use std::sync::Arc;
 
 /// The numbers of a typed product.
@@ -36,6 +36,14 @@ impl<'p, 'n> Typed<'p, 'n> {
         let x_params = per_tensor(x).ok_or_else(untyped)?;
         let w_params = program.ty(w).quant.as_deref().ok_or_else(untyped)?;
         Ok(Self { program, node, product, x, x_params, w, w_params })
+    }
+
+    /// Rows of the matrix product that this is: output pixels of all images; many if the batch is open.
+    fn rows(&self) -> usize {
+        let s = &self.product.shape;
+        let images = self.x.shape.elements().map(|n| n / (s.in_h * s.in_w * s.in_c));
+        let pixels = s.out_hw().map_or(usize::MAX, |[h, w]| h.saturating_mul(w));
+        images.map_or(usize::MAX, |n| n.saturating_mul(pixels))
     }
 
     /// One number per weight scale.
@@ -70,10 +78,11 @@ impl<'p, 'n> Typed<'p, 'n> {
     /// Bounds of the sum of channel `c`.
     fn bounds(&self, c: usize, bias: i32) -> Result<AccBounds> {
         let data = constant(self.program, self.w)?;
-        let signed = data.dtype() == DataType::S8;
-        let value = |i: usize| {
-            let byte = data.bytes()[i];
-            if signed { i32::from(byte as i8) } else { i32::from(byte) }
+        let (bytes, dtype) = (data.bytes(), data.dtype());
+        let value = |i: usize| match dtype {
+            DataType::S8 => i32::from(bytes[i] as i8),
+            DataType::S4 => i32::from((bytes[i / 2] >> (i % 2 * 4) << 4) as i8 >> 4),
+            _ => i32::from(bytes[i]),
         };
         let (n, k) = (self.product.shape.out_c, data.elements() / self.product.shape.out_c.max(1));
         let (first, step) = if self.product.channel_axis == 0 { (c * k, 1) } else { (c, n) };
@@ -163,7 +172,8 @@ fn push<'p>(
     let slot = Slot::default();
     builder.packs.keep(Packed::U8(Arc::clone(&slot)));
     let suffix = if to_float { "f32" } else { "u8" };
-    let name = builder.kernel(&format!("{}_u8_s8_{suffix}", typed.node.op.to_lowercase()));
+    let weights = if typed.program.ty(typed.w).dtype == DataType::S4 { "s4" } else { "s8" };
+    let name = builder.kernel(&format!("{}_u8_{weights}_{suffix}", typed.node.op.to_lowercase()));
     builder.push(&name, reads, write, None, run(Arc::clone(&slot), with_residual, to_float));
     let scratch = builder.scratch_later();
     plan(builder, typed, epilogue, slot, scratch)
@@ -207,7 +217,7 @@ fn plan<'p>(
 ) -> Result<()> {
     let (shape, (_, x_zero_point)) = (typed.product.shape, held(typed.x)?);
     let Some(packed) = builder.packs.next()? else {
-        let (n_weights, pack) = (constant(typed.program, typed.w)?.elements(), packing(typed, epilogue)?);
+        let (n_weights, pack) = (constant(typed.program, typed.w)?.elements(), packing(typed, epilogue, builder.isa)?);
         builder.packs.put_off(Job { n_weights, pack, slot, scratch });
         return Ok(());
     };
@@ -217,17 +227,24 @@ fn plan<'p>(
 }
 
 /// The work of packing, which any thread may do.
-fn packing<'p>(typed: &Typed<'p, '_>, epilogue: Epilogue) -> Result<Box<dyn FnOnce() -> Result<ConvU8> + Send + 'p>> {
+fn packing<'p>(
+    typed: &Typed<'p, '_>,
+    epilogue: Epilogue,
+    isa: Isa,
+) -> Result<Box<dyn FnOnce() -> Result<ConvU8> + Send + 'p>> {
     let data = constant(typed.program, typed.w)?;
     let data = match data.dtype() {
         DataType::S8 => WeightData::S8(data.as_slice::<i8>()?),
+        DataType::S4 => WeightData::S4(data.bytes()),
         _ => WeightData::U8(data.as_slice::<u8>()?),
     };
     let weights = Weights { data, layout: typed.product.layout, zero_points: &typed.w_params.zero_points };
     let (bias, (_, x_zero_point)) = (typed.bias()?, held(typed.x)?);
+    let packing = isa.packing(typed.rows(), matches!(data, WeightData::S4(_)));
     let (node, shape) = (typed.node.clone(), typed.product.shape);
     Ok(Box::new(move || {
-        ConvU8::new(shape, &weights, x_zero_point, bias.as_deref(), epilogue).map_err(|e| refused(&node, e))
+        ConvU8::with_packing(shape, &weights, x_zero_point, bias.as_deref(), epilogue, packing)
+            .map_err(|e| refused(&node, e))
     }))
 }
 

@@ -63,10 +63,10 @@ impl ConvU8 {
         bias: Option<&[i32]>,
         epilogue: Epilogue,
     ) -> Result<Self> {
-        Self::with_packing(shape, weights, x_zero_point, bias, epilogue, Packing::preferred(Isa::detect(), usize::MAX))
+        Self::with_packing(shape, weights, x_zero_point, bias, epilogue, Isa::detect().packing(usize::MAX, false))
     }
 
-    /// As [`ConvU8::new`], with a choice of the layout: [`Packing::preferred`] for the rows that are expected, [`Packing::Dot`] where
+    /// As [`ConvU8::new`], with a choice of the layout: [`Isa::packing`] for the rows that are expected, [`Packing::Dot`] where
     /// weights are packed at run time.
     ///
     /// # Errors

@@ -5,6 +5,7 @@
 //! |---|---|---|
 //! | `Dot` | `[16 columns][4 k]` s8 | 4 neighbouring bytes |
 //! | `Dot8` | `[16 columns][8 k]` s8 | 8 neighbouring bytes |
+//! | `Nibbles` | `[16 columns][4]` bytes: k 0..4 in the low halves, k 4..8 in the high ones, s4 | 8 neighbouring bytes |
 //! | `Wide` | `[16 columns][k 0, k 2]`, then `[16 columns][k 1, k 3]` in 16 bits | 4 neighbouring bytes |
 //! | `QuadQuad`, `QuadPairs`, `Pairs` | 4 units of eight columns | a window of 16 bytes |
 //! | `Quad`, `Pair` | 2 units, 1 unit of eight columns | a window of 16 bytes |
@@ -56,6 +57,8 @@ pub(crate) enum Form {
     Dot8,
     /// Four k of sixteen columns in 16 bits.
     Wide,
+    /// Eight k of sixteen columns in s4: what `Dot` is after the halves of the bytes are taken apart.
+    Nibbles,
     /// Two quads of one window.
     QuadQuad,
     /// A quad and two pair units of one window.
@@ -75,19 +78,19 @@ pub(crate) const WINDOW_FORMS: [Form; 6] =
     [Form::QuadQuad, Form::QuadPairs, Form::Pairs, Form::Quad, Form::Pair, Form::Pick];
 
 /// Number of runs of a panel.
-pub(crate) const N_RUNS: usize = 3 + 2 * WINDOW_FORMS.len();
+pub(crate) const N_RUNS: usize = 4 + 2 * WINDOW_FORMS.len();
 
 /// The form of each run, in the order in which a panel stores them: whole panels, then columns 0..8, then columns 8..16.
 pub(crate) const RUNS: [Form; N_RUNS] = {
     let [a, b, c, d, e, f] = WINDOW_FORMS;
-    [Form::Dot, Form::Dot8, Form::Wide, a, b, c, d, e, f, a, b, c, d, e, f]
+    [Form::Dot, Form::Dot8, Form::Wide, Form::Nibbles, a, b, c, d, e, f, a, b, c, d, e, f]
 };
 
 impl Form {
     /// Blocks per step.
     pub(crate) const fn blocks(self) -> usize {
         match self {
-            Self::Dot | Self::Pair | Self::Pick => 2,
+            Self::Dot | Self::Nibbles | Self::Pair | Self::Pick => 2,
             Self::Dot8 | Self::Wide | Self::Quad => 4,
             Self::QuadQuad | Self::QuadPairs | Self::Pairs => 8,
         }
@@ -97,7 +100,7 @@ impl Form {
     pub(crate) const fn width(self) -> usize {
         match self {
             Self::Dot | Self::Wide => 4,
-            Self::Dot8 => 8,
+            Self::Dot8 | Self::Nibbles => 8,
             _ => WINDOW,
         }
     }
@@ -128,7 +131,7 @@ pub(crate) struct Panel<'a> {
 pub(crate) enum Content {
     /// Window forms only, or nothing.
     Windows,
-    /// `Dot` and `Wide` only.
+    /// `Dot`, `Nibbles` and `Wide` only.
     Dot,
     /// `Dot8` and `Wide` only.
     Dot8,
@@ -147,7 +150,8 @@ pub(crate) struct Run<'a> {
 
 impl Content {
     fn of(steps: &[u32; N_RUNS]) -> Self {
-        let [dot, dot8, wide] = [Form::Dot, Form::Dot8, Form::Wide].map(|form| steps[form.run()] > 0);
+        let has = |form: Form| steps[form.run()] > 0;
+        let (dot, dot8, wide) = (has(Form::Dot) || has(Form::Nibbles), has(Form::Dot8), has(Form::Wide));
         let windows = steps[Form::QuadQuad.run()..].iter().any(|n| *n > 0);
         match (windows, dot, dot8, wide) {
             (_, false, false, false) => Self::Windows,

@@ -4,7 +4,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::Range;
 
-use super::dot::push_groups;
+use super::dot::{push_groups, push_nibbles};
 use super::format::{Block, COLS, Form, N_RUNS, PackedB, PanelIndex, RUNS, WINDOW, WINDOW_FORMS};
 use super::span::Span;
 use super::window::Search;
@@ -22,11 +22,13 @@ pub enum Packing {
     Dot,
     /// Eight neighbouring k per column: for matrix instructions that multiply 2 x 8 by 8 x 2.
     Dot8,
+    /// Eight neighbouring k per column in four bits, where they fit: half the bytes, for few rows, whose time is that of reading them.
+    Nibbles,
 }
 
 impl Packing {
     /// All layouts.
-    pub const ALL: [Self; 3] = [Self::Windows, Self::Dot, Self::Dot8];
+    pub const ALL: [Self; 4] = [Self::Windows, Self::Dot, Self::Dot8, Self::Nibbles];
 
     /// Bytes of a group.
     fn width(self) -> usize {
@@ -34,6 +36,7 @@ impl Packing {
             Self::Windows => WINDOW,
             Self::Dot => Form::Dot.width(),
             Self::Dot8 => Form::Dot8.width(),
+            Self::Nibbles => Form::Nibbles.width(),
         }
     }
 
@@ -76,6 +79,7 @@ pub(crate) fn pack(spans: &[Span], k: usize, n: usize, packing: Packing, fill: F
             Packing::Windows => search.push_windows(&mut steps, spans, &weights),
             Packing::Dot => push_groups(&mut steps, Form::Dot, spans, &weights),
             Packing::Dot8 => push_groups(&mut steps, Form::Dot8, spans, &weights),
+            Packing::Nibbles => push_nibbles(&mut steps, spans, &weights),
         }
         steps.merge_short_runs();
         packed.push(&steps);

@@ -38,6 +38,13 @@ fn take_step(taken: &mut Taken, form: Form, step: &[Block], at: usize, first: us
             let n = form.width();
             (0..COLS * n).for_each(|i| put(taken, at + i % n, i / n, narrow(i)));
         }
+        Form::Nibbles => {
+            for (c, k) in (0..COLS).flat_map(|c| (0..8).map(move |k| (c, k))) {
+                let byte = step[c / 8].0[c % 8 * 4 + k % 4];
+                let nibble = i32::from(byte >> (k / 4 * 4) & 15);
+                put(taken, at + k, c, if nibble < 8 { nibble } else { nibble - 16 });
+            }
+        }
         Form::Wide => (0..COLS * 4).for_each(|i| put(taken, at + i % 2 * 2 + i / 32, i % 32 / 2, wide(i * 2))),
         Form::Pick => {
             for i in 0..16 {
