@@ -204,11 +204,18 @@ fn half_precision_weights_give_the_bits_of_their_values() {
 /// The value of a half-precision pattern with so many exponent bits, by definition.
 fn half(bits: u16, exponent_bits: u32) -> f32 {
     let mantissa_bits = 15 - exponent_bits;
-    let (exponent, mantissa) = (i32::from(bits & 0x7FFF) >> mantissa_bits, u32::from(bits) & ((1 << mantissa_bits) - 1));
+    let (exponent, mantissa) =
+        (i32::from(bits & 0x7FFF) >> mantissa_bits, u32::from(bits) & ((1 << mantissa_bits) - 1));
     let (bias, unit) = ((1 << (exponent_bits - 1)) - 1, f64::from(mantissa) / f64::from(1 << mantissa_bits));
     let value = match exponent {
         0 => unit * 2f64.powi(1 - bias),
-        e if e == (1 << exponent_bits) - 1 => if mantissa == 0 { f64::INFINITY } else { f64::NAN },
+        e if e == (1 << exponent_bits) - 1 => {
+            if mantissa == 0 {
+                f64::INFINITY
+            } else {
+                f64::NAN
+            }
+        }
         e => (1.0 + unit) * 2f64.powi(e - bias),
     };
     (if bits & 0x8000 == 0 { value } else { -value }) as f32

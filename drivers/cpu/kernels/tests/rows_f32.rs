@@ -41,7 +41,8 @@ fn functions_give_the_bits_of_their_sequences() {
 fn rows_give_the_bits_of_their_sequences() {
     let mut rng = Rng(73);
     for (rows, len) in [(1, 1), (3, 7), (8, 64), (17, 129), (9, 200), (2, 1000)] {
-        let (x, gamma, beta) = (values(rows * len, 8.0, &mut rng), values(len, 1.0, &mut rng), values(len, 1.0, &mut rng));
+        let (x, gamma, beta) =
+            (values(rows * len, 8.0, &mut rng), values(len, 1.0, &mut rng), values(len, 1.0, &mut rng));
         let by_rows = |f: &dyn Fn(&[f32], &mut [f32])| {
             let mut out = vec![0.0; x.len()];
             x.chunks(len).zip(out.chunks_mut(len)).for_each(|(x, out)| f(x, out));

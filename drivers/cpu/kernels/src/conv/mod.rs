@@ -1,8 +1,8 @@
 //! Convolutions and matrix products: plans that pack weights once, and their drivers over pixels and channel panels.
 
+mod dense_f32;
 mod depthwise;
 mod depthwise_f32;
-mod dense_f32;
 mod filter;
 mod filter_f32;
 mod finish_f32;

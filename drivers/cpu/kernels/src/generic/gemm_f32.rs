@@ -1,8 +1,8 @@
 //! `gemm_f32_f32_f32_6x16x1_portable`, the same with f16 and bf16 weights, and the frame for kernels that compute one tile in memory.
 
+use crate::float::{GemmF32, Line, RowsF32, Runs, TileF32};
 #[cfg(not(feature = "std"))]
 use crate::float_ops::FloatOps as _;
-use crate::float::{GemmF32, Line, RowsF32, Runs, TileF32};
 
 /// `sum[r][c] = fma(a[row r][k], b[k][c], sum[r][c])` over ascending k of the tile's runs, for every tile.
 pub(crate) fn run<L: Line>(job: GemmF32<'_, L>) {
@@ -11,10 +11,7 @@ pub(crate) fn run<L: Line>(job: GemmF32<'_, L>) {
 
 /// Loads, finishes and stores each tile of a job; `tile` continues its sums. The rows and runs that it gets are inside the slices.
 #[inline(always)]
-pub(crate) fn by_tiles<L: Line>(
-    mut job: GemmF32<'_, L>,
-    tile: impl Fn(&[f32], &RowsF32, &Runs, &[L], &mut TileF32),
-) {
+pub(crate) fn by_tiles<L: Line>(mut job: GemmF32<'_, L>, tile: impl Fn(&[f32], &RowsF32, &Runs, &[L], &mut TileF32)) {
     for rows in job.tiles {
         let runs = *job.runs(rows);
         let (n, out, mut sums) = (rows.n as usize, rows.out.map(|pixel| job.out.at(pixel)), TileF32::ZERO);
