@@ -99,6 +99,11 @@ impl<'p> Builder<'p> {
         self.read_as_images[id.0] && Form::inside(self.ty(id), true).nhwc
     }
 
+    /// Whether a step built so far has computed the value, or it is an input.
+    pub(crate) fn exists(&self, id: ValueId) -> bool {
+        !self.forms[id.0].is_empty()
+    }
+
     /// Whether the value's data is known at compile time.
     pub(crate) fn is_constant(&self, id: ValueId) -> bool {
         self.program.value(id).constant.is_some()

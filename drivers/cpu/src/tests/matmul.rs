@@ -2,7 +2,8 @@
 
 use crate::device::CpuDevice;
 use crate::testing::{Net, Rng, check, op};
-use ottava_hal::{DataType, Node, Program, Tensor, TensorType};
+use ottava_hal::program::Activation;
+use ottava_hal::{Attr, DataType, Node, Program, Tensor, TensorType};
 use ottava_kernels::Isa;
 
 fn f32_type(dims: &[usize]) -> TensorType {
@@ -66,5 +67,47 @@ fn weights_that_half_precision_holds_take_half_the_bytes() {
         let bytes = device.program(&program).unwrap().save().unwrap().len();
         println!("{dtype}: {bytes} bytes for {} of f32 weights", n * 4);
         assert_eq!(bytes < n * 3, dtype != DataType::F32, "{dtype}: {bytes} bytes");
+    }
+}
+
+/// Random Adds behind a product: bias vectors, values computed before and after it, constants, twice the same; with activations.
+#[test]
+fn sums_behind_products_equal_the_reference() {
+    let (mut rng, dims) = (Rng::new(17), [2, 5, 12]);
+    for case in 0..60 {
+        let mut net = Net::default();
+        let (x, early) = (net.input(f32_type(&dims)), net.input(f32_type(&dims)));
+        let w = net.random(f32_type(&[12, 12]), &mut rng);
+        let mut y = net.node(op("MatMul"), &[x, w], &f32_type(&[]));
+        let first = y;
+        let late = net.node(op("Abs"), &[early], &f32_type(&[]));
+        for _ in 0..1 + case % 3 {
+            let vector = net.random(f32_type(&[12]), &mut rng);
+            let (row, whole) = (net.random(f32_type(&[1, 12]), &mut rng), net.random(f32_type(&dims), &mut rng));
+            let other = rng.pick(&[vector, row, whole, early, late, x, y, first]);
+            let mut add = op("Add");
+            add.fused.act = rng.pick(&[None, None, Some(Activation::Relu)]);
+            let inputs = if rng.range(0, 1) == 0 { [y, other] } else { [other, y] };
+            y = net.node(add, &inputs, &f32_type(&[]));
+        }
+        check(&net.output(y), &mut rng);
+    }
+}
+
+#[test]
+fn residual_blocks_equal_the_reference() {
+    let mut rng = Rng::new(19);
+    for act in [None, Some(Activation::Relu)] {
+        let mut net = Net::default();
+        let x = net.input(f32_type(&[2, 6, 7, 5]));
+        let mut conv = op("Conv");
+        conv.attrs.set("pads", Attr::Ints(vec![1; 4]));
+        let (v, w) = (net.random(f32_type(&[6, 6, 3, 3]), &mut rng), net.random(f32_type(&[6, 6, 3, 3]), &mut rng));
+        let inner = net.node(conv.clone(), &[x, v], &f32_type(&[]));
+        let trunk = net.node(conv, &[inner, w], &f32_type(&[]));
+        let mut add = op("Add");
+        add.fused.act = act;
+        let y = net.node(add, &[trunk, x], &f32_type(&[]));
+        check(&net.output(y), &mut rng);
     }
 }
