@@ -70,7 +70,7 @@ fn shapes() -> Vec<Case> {
     all
 }
 
-/// Weights of kind 0.. : all extremes of one sign, mixed extremes, full range, narrow, and u8 with zero points (beyond s8).
+/// Weights of kind 0.. : all extremes of one sign, mixed extremes, full range, four bits, and u8 with zero points (beyond s8).
 const KINDS: usize = 6;
 /// Activations: all minimum, all maximum, extremes, full range.
 const DATA: usize = 4;
@@ -82,8 +82,13 @@ fn integer(exec: Exec<'_>, case: &Case, kind: usize, data: usize, packing: Packi
     let signed: Vec<i8> = bytes.iter().map(|b| *b as i8).collect();
     let unsigned = kind == KINDS - 1;
     let zero_points: Vec<i32> = if unsigned { (0..s.out_c).map(|c| [0, 255, 128, 77][c % 4]).collect() } else { vec![] };
+    let four_bits: Vec<u8> = signed.chunks(2).map(|w| (w[0] as u8 & 15) | w.get(1).map_or(0, |w| (*w as u8) << 4)).collect();
     let weights = Weights {
-        data: if unsigned { WeightData::U8(&bytes) } else { WeightData::S8(&signed) },
+        data: match kind {
+            3 => WeightData::S4(&four_bits),
+            _ if unsigned => WeightData::U8(&bytes),
+            _ => WeightData::S8(&signed),
+        },
         layout: WeightLayout::Hwio,
         zero_points: &zero_points,
     };
@@ -148,7 +153,7 @@ fn weight(kind: usize, rng: &mut Rng) -> u8 {
         0 => 127,
         1 => 128,
         2 => [127, 128][r as usize & 1],
-        3 => (r as u8 & 31).wrapping_sub(16),
+        3 => (r as u8 & 15).wrapping_sub(8),
         _ => r as u8,
     }
 }
