@@ -20,6 +20,7 @@ mod blob;
 mod builder;
 mod cost;
 mod device;
+mod elementwise;
 mod executable;
 mod form;
 mod kernels;
@@ -28,6 +29,7 @@ mod parallel;
 mod plan;
 mod relayout;
 mod rows;
+mod sharing;
 mod storage;
 mod strided;
 #[cfg(test)]

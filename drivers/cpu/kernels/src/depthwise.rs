@@ -8,10 +8,11 @@
 
 use alloc::vec::Vec;
 
+use crate::elements::Elements;
 use crate::epilogue::Store;
 use crate::error::{Result, product};
 use crate::gemm::Block;
-use crate::stored::{Stored, put_blocks};
+use crate::stored::{Stored, put_elements};
 
 /// Channels of a block.
 pub(crate) const CHANNELS: usize = 8;
@@ -117,7 +118,7 @@ pub(crate) struct DepthwiseB {
     window: DepthwiseWindow,
     steps: Vec<Step>,
     /// Per block of channels, step, kernel column and output row: `[channel][row of the step]` as i16.
-    weights: Vec<Block>,
+    weights: Elements<Block>,
     /// Blocks of weights per block of channels.
     per_block: usize,
     channels: usize,
@@ -139,12 +140,12 @@ impl DepthwiseB {
     fn empty(window: DepthwiseWindow, channels: usize) -> Self {
         let steps = window.steps();
         let per_block = steps.iter().map(|s| s.uses.lines().len()).sum::<usize>() * window.kernel[1];
-        Self { window, steps, weights: Vec::new(), per_block, channels }
+        Self { window, steps, weights: Elements::default(), per_block, channels }
     }
 
     /// Packs `weight(tap, channel)`, taps row by row.
     pub(crate) fn pack(window: DepthwiseWindow, channels: usize, weight: &dyn Fn(usize, usize) -> i16) -> Self {
-        let mut out = Self::empty(window, channels);
+        let (mut out, mut weights) = (Self::empty(window, channels), Vec::new());
         let kw = window.kernel[1];
         for block in 0..out.n_blocks() {
             let first = out.first_channel(block);
@@ -155,27 +156,28 @@ impl DepthwiseB {
                         Some(ky) if first + i / 2 < channels => weight(ky * kw + kx, first + i / 2),
                         _ => 0,
                     };
-                    out.weights.push(pair_block(get));
+                    weights.push(pair_block(get));
                 }
             }
         }
+        out.weights = weights.into();
         out
     }
 
     /// Appends the packed weights.
     pub(crate) fn save(&self, out: &mut Vec<u8>) {
-        put_blocks(out, &self.weights);
+        put_elements(out, &self.weights);
     }
 
     /// Reads the weights of `channels` channels back; the steps follow from the window.
     pub(crate) fn restore(window: DepthwiseWindow, channels: usize, from: &mut Stored<'_>) -> Result<Self> {
         let mut out = Self::empty(window, channels);
-        out.weights = from.blocks(product("the packed weights", &[out.per_block, out.n_blocks()])?)?;
+        out.weights = from.elements(product("the packed weights", &[out.per_block, out.n_blocks()])?)?;
         Ok(out)
     }
 
     pub(crate) fn bytes(&self) -> usize {
-        size_of_val(self.weights.as_slice()) + size_of_val(self.steps.as_slice())
+        size_of_val::<[Block]>(&self.weights) + size_of_val(self.steps.as_slice())
     }
 
     pub(crate) fn window(&self) -> &DepthwiseWindow {

@@ -10,11 +10,12 @@
 use alloc::vec::Vec;
 
 use crate::conv::{FinishF32, OutF32};
+use crate::elements::{Elements, Plain};
 use crate::error::{Result, product};
 use crate::gemm::COLS;
 use crate::half::{bf16_to_f32, f16_to_f32};
 use crate::isa::Isa;
-use crate::stored::Stored;
+use crate::stored::{Stored, put_elements};
 use crate::table::GemmF32Fn;
 
 /// Most pixels of a tile.
@@ -29,7 +30,7 @@ pub(crate) enum WeightType {
 }
 
 /// Sixteen columns of one k, as stored: 64 or 32 bytes, aligned to their size.
-pub(crate) trait Line: Copy + Send + Sync + 'static {
+pub(crate) trait Line: Plain + Send + Sync + 'static {
     /// A weight, as stored.
     type Weight: Copy + Default;
     /// How weights are stored.
@@ -40,10 +41,6 @@ pub(crate) trait Line: Copy + Send + Sync + 'static {
     fn new(weights: [Self::Weight; COLS]) -> Self;
     /// The weights as f32.
     fn widen(&self) -> [f32; COLS];
-    /// Appends the stored bytes.
-    fn save(&self, out: &mut Vec<u8>);
-    /// Reads lines back.
-    fn restore(n: usize, from: &mut Stored<'_>) -> Result<Vec<Self>>;
 }
 
 /// A line of f32, one cache line.
@@ -96,15 +93,6 @@ impl Line for LineF32 {
     fn widen(&self) -> [f32; COLS] {
         self.0
     }
-
-    fn save(&self, out: &mut Vec<u8>) {
-        self.0.iter().for_each(|w| out.extend_from_slice(&w.to_le_bytes()));
-    }
-
-    fn restore(n: usize, from: &mut Stored<'_>) -> Result<Vec<Self>> {
-        let numbers = from.f32s(product("the packed weights", &[n, COLS])?)?;
-        Ok(numbers.as_chunks().0.iter().map(|line| Self(*line)).collect())
-    }
 }
 
 impl Line for LineF16 {
@@ -122,15 +110,6 @@ impl Line for LineF16 {
     #[inline(always)]
     fn widen(&self) -> [f32; COLS] {
         self.0.map(f16_to_f32)
-    }
-
-    fn save(&self, out: &mut Vec<u8>) {
-        self.0.iter().for_each(|w| out.extend_from_slice(&w.to_le_bytes()));
-    }
-
-    fn restore(n: usize, from: &mut Stored<'_>) -> Result<Vec<Self>> {
-        let numbers = from.u16s(product("the packed weights", &[n, COLS])?)?;
-        Ok(numbers.as_chunks().0.iter().map(|line| Self(*line)).collect())
     }
 }
 
@@ -150,19 +129,34 @@ impl Line for LineBf16 {
     fn widen(&self) -> [f32; COLS] {
         self.0.map(bf16_to_f32)
     }
-
-    fn save(&self, out: &mut Vec<u8>) {
-        LineF16(self.0).save(out);
-    }
-
-    fn restore(n: usize, from: &mut Stored<'_>) -> Result<Vec<Self>> {
-        Ok(LineF16::restore(n, from)?.into_iter().map(|line| Self(line.0)).collect())
-    }
 }
 
+/// Lines are arrays of little-endian numbers that fill the type.
+macro_rules! plain_line {
+    ($line:ident, $weight:ty) => {
+        // SAFETY: an array of numbers that fills the type, which any bytes are.
+        unsafe impl Plain for $line {
+            fn from_stored(bytes: &[u8]) -> Self {
+                let mut line = Self([<$weight>::default(); COLS]);
+                let (weights, _) = bytes.as_chunks::<{ size_of::<$weight>() }>();
+                line.0.iter_mut().zip(weights).for_each(|(to, from)| *to = <$weight>::from_le_bytes(*from));
+                line
+            }
+
+            fn store(lines: &[Self], out: &mut Vec<u8>) {
+                out.extend(lines.iter().flat_map(|line| line.0).flat_map(<$weight>::to_le_bytes));
+            }
+        }
+    };
+}
+
+plain_line!(LineF32, f32);
+plain_line!(LineF16, u16);
+plain_line!(LineBf16, u16);
+
 /// Weights as `[panel][k][16]`; columns beyond `n` are zero.
-pub(crate) struct Packed<L> {
-    lines: Vec<L>,
+pub(crate) struct Packed<L: Line> {
+    lines: Elements<L>,
     k: usize,
 }
 
@@ -174,17 +168,17 @@ impl<L: Line> Packed<L> {
             let get = |k, c| if first + c < n { weight(k, first + c) } else { L::Weight::default() };
             lines.extend((0..k).map(|k| L::new(core::array::from_fn(|c| get(k, c)))));
         }
-        Ok(Self { lines, k })
+        Ok(Self { lines: lines.into(), k })
     }
 
     /// Appends the packed weights.
     pub(crate) fn save(&self, out: &mut Vec<u8>) {
-        self.lines.iter().for_each(|line| line.save(out));
+        put_elements(out, &self.lines);
     }
 
     /// Reads the weights of `n` columns back.
     pub(crate) fn restore(k: usize, n: usize, from: &mut Stored<'_>) -> Result<Self> {
-        Ok(Self { lines: L::restore(product("the packed weights", &[n.div_ceil(COLS), k])?, from)?, k })
+        Ok(Self { lines: from.elements(product("the packed weights", &[n.div_ceil(COLS), k])?)?, k })
     }
 
     /// The panels.
@@ -193,7 +187,7 @@ impl<L: Line> Packed<L> {
     }
 
     pub(crate) fn bytes(&self) -> usize {
-        size_of_val(self.lines.as_slice())
+        size_of_val::<[L]>(&self.lines)
     }
 }
 
@@ -288,6 +282,23 @@ impl TileRows {
         self.out[n..].fill(out);
         self.n = n as u32;
     }
+}
+
+/// Rows of a tile, for kernels that compute it in memory. Rows past `n` repeat the last one.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RowsF32 {
+    pub(crate) at: [usize; ROWS],
+    pub(crate) n: usize,
+}
+
+/// Accumulators `[pixel][channel]` in memory.
+#[derive(Clone, Copy)]
+#[repr(align(64))]
+pub(crate) struct TileF32(pub(crate) [[f32; COLS]; ROWS]);
+
+impl TileF32 {
+    /// All +0.
+    pub(crate) const ZERO: Self = Self([[0.0; COLS]; ROWS]);
 }
 
 /// One call of a product kernel: some tiles times a block of k of one panel.

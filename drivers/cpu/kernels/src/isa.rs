@@ -9,7 +9,9 @@ use alloc::vec::Vec;
 use crate::error::{KernelError, Result};
 use crate::gemm::Packing;
 use crate::float::{LineBf16, LineF16, LineF32};
-use crate::table::{DepthwiseF32Fn, DepthwiseU8Fn, DepthwiseU8LinesFn, GemmF32Fn, GemmU8Fn, ISAS, KERNELS, Run};
+use crate::table::{
+    DepthwiseF32Fn, DepthwiseU8Fn, DepthwiseU8LinesFn, FinishU8Fn, GemmF32Fn, GemmU8Fn, ISAS, KERNELS, Run,
+};
 use crate::vectorize::Loops;
 
 /// Up to so many rows a product takes as long as reading its weights does.
@@ -38,6 +40,7 @@ pub(crate) struct IsaEntry {
 pub struct Isa {
     entry: &'static IsaEntry,
     pub(crate) gemm_u8: GemmU8Fn,
+    pub(crate) finish_u8: Option<FinishU8Fn>,
     pub(crate) depthwise_u8: DepthwiseU8Fn,
     pub(crate) depthwise_u8_lines: Option<DepthwiseU8LinesFn>,
     pub(crate) gemm_f32: GemmF32Fn<LineF32>,
@@ -109,6 +112,7 @@ impl Isa {
         let mut isa = Self {
             entry,
             gemm_u8: crate::generic::gemm_u8::tile,
+            finish_u8: None,
             depthwise_u8: crate::generic::depthwise_u8::tile,
             depthwise_u8_lines: None,
             gemm_f32: crate::generic::gemm_f32::run,
@@ -120,6 +124,7 @@ impl Isa {
         for kernel in best_last.flat_map(|name| KERNELS.iter().filter(move |k| k.isa == name)) {
             match kernel.run {
                 Run::GemmU8(f) => isa.gemm_u8 = f,
+                Run::FinishU8(f) => isa.finish_u8 = Some(f),
                 Run::DepthwiseU8(f) => isa.depthwise_u8 = f,
                 Run::DepthwiseU8Lines(f) => isa.depthwise_u8_lines = Some(f),
                 Run::GemmF32(f) => isa.gemm_f32 = f,

@@ -17,7 +17,8 @@
 //! | pooling | [`max_pool`], [`max_pool_f32`], [`average_pool_u8`], [`average_pool_f32`] over [`PoolShape`] |
 //! | change of parameters or type | [`quantize`], [`dequantize`], [`requantize`], [`xor_sign`] |
 //! | elementwise | [`binary_q`], [`binary_f32`], [`clip_f32`], [`lut`] |
-//! | layout | [`nchw_to_nhwc`], [`nhwc_to_nchw`] |
+//! | f32 functions, Softmax and LayerNormalization | [`map_f32`], [`softmax_f32`], [`layer_norm_f32`] |
+//! | layout | [`nchw_to_nhwc`], [`nhwc_to_nchw`], [`quantize_nchw_to_nhwc`] |
 //! | list the kernels | [`KERNELS`] |
 //!
 //! ```
@@ -57,6 +58,7 @@ mod depthwise_f32;
 mod dispatch;
 #[cfg(any(test, target_arch = "x86_64"))]
 mod dot;
+mod elements;
 mod elementwise;
 mod epilogue;
 mod error;
@@ -74,6 +76,8 @@ mod model;
 #[cfg_attr(not(feature = "std"), path = "pool_single.rs")]
 mod pool;
 mod pooling;
+mod quantize_layout;
+mod rows_f32;
 mod shared_out;
 mod stored;
 mod table;
@@ -87,6 +91,7 @@ mod x86_64;
 use x86_64::{avx_vnni, avx2, avx512_vnni};
 
 pub use conv::{ConvF32, ConvShape, ConvU8, FloatWeights, MatMulF32, WeightData, WeightLayout, Weights};
+pub use elements::{PackedBytes, SharedBytes};
 pub use elementwise::{
     BinaryOp, BinaryQ, binary_f32, binary_q, clip_f32, dequantize, lut, quantize, requantize, xor_sign,
 };
@@ -97,5 +102,7 @@ pub use gemm::Packing;
 pub use isa::Isa;
 pub use pool::ThreadPool;
 pub use pooling::{PoolShape, average_pool_f32, average_pool_u8, max_pool, max_pool_f32};
+pub use quantize_layout::quantize_nchw_to_nhwc;
+pub use rows_f32::{layer_norm_f32, map_f32, softmax_f32};
 pub use table::{KERNELS, Kernel};
 pub use transpose::{nchw_to_nhwc, nhwc_to_nchw};

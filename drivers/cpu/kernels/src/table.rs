@@ -2,6 +2,7 @@
 
 use crate::depthwise::{Band, DepthwiseB, DepthwisePanel, Requant, Sums};
 use crate::depthwise_f32::DepthwiseRow;
+use crate::finish::Finish;
 use crate::float::{GemmF32, LineBf16, LineF16, LineF32};
 use crate::gemm::{Packing, Panel};
 use crate::generic;
@@ -21,6 +22,8 @@ pub(crate) type GemmU8Fn = unsafe fn(&[u8], &GemmRows, &Panel<'_>, &mut GemmTile
 pub(crate) type DepthwiseU8Fn = unsafe fn(&Band<'_>, &DepthwisePanel<'_>, usize, &mut Sums);
 /// Depthwise: whole output rows, requantized; see [`crate::Isa::depthwise_u8_lines`].
 pub(crate) type DepthwiseU8LinesFn = unsafe fn(&Band<'_>, &DepthwiseB, &Requant<'_>, &mut [u8]) -> bool;
+/// Stores a tile of the most frequent kinds; false where it does not know the kind. See [`crate::Isa::finish`].
+pub(crate) type FinishU8Fn = unsafe fn(&Finish<'_>) -> bool;
 /// f32 in ascending k with fused multiply-adds, weights stored in lines `L`; see [`generic::gemm_f32::run`].
 pub(crate) type GemmF32Fn<L> = unsafe fn(GemmF32<'_, L>);
 /// Depthwise in f32; see [`generic::depthwise_f32::run`].
@@ -30,6 +33,7 @@ pub(crate) type DepthwiseF32Fn = unsafe fn(DepthwiseRow<'_>);
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Run {
     GemmU8(GemmU8Fn),
+    FinishU8(FinishU8Fn),
     DepthwiseU8(DepthwiseU8Fn),
     DepthwiseU8Lines(DepthwiseU8LinesFn),
     GemmF32(GemmF32Fn<LineF32>),
@@ -82,6 +86,8 @@ pub static KERNELS: &[Kernel] = &[
     #[cfg(target_arch = "x86_64")]
     kernel("gemm_u8_s8_s32_8x16x4_avx2", "avx2", 42, Run::GemmU8(avx2::gemm_u8)),
     #[cfg(target_arch = "x86_64")]
+    kernel("finish_s32_u8_8x16_avx2", "avx2", 0, Run::FinishU8(avx2::finish_u8)),
+    #[cfg(target_arch = "x86_64")]
     kernel("dw_u8_s16_s32_8x8x2_avx2", "avx2", 32, Run::DepthwiseU8(avx2::depthwise_u8)),
     #[cfg(target_arch = "x86_64")]
     kernel("dw_u8_s16_u8_8x8x2_avx2", "avx2", 32, Run::DepthwiseU8Lines(avx2::depthwise_u8_lines)),
@@ -99,6 +105,8 @@ pub static KERNELS: &[Kernel] = &[
     kernel("gemm_u8_s8_s32_8x16x4_avx512vnni256", "avx512vnni256", 64, Run::GemmU8(avx512_vnni::gemm_u8_256)),
     #[cfg(target_arch = "x86_64")]
     kernel("gemm_u8_s8_s32_8x16x4_avx512vnni", "avx512vnni", 128, Run::GemmU8(avx512_vnni::gemm_u8)),
+    #[cfg(target_arch = "x86_64")]
+    kernel("gemm_f32_f32_f32_6x16x1_avx512vnni", "avx512vnni", 32, Run::GemmF32(avx512_vnni::gemm_f32)),
 ];
 
 #[cfg(test)]
@@ -107,7 +115,7 @@ mod tests {
     use crate::conv::{FinishF32, OutF32};
     use crate::depthwise::{Band, CHANNELS, DepthwiseB, DepthwiseWindow, LINES, PIXELS};
     use crate::float::{self, Line, Packed, Runs, TileRows};
-    use crate::gemm::{COLS, N_RUNS, Packing, Span, pack};
+    use crate::gemm::{COLS, Packing, RUNS, Span, pack};
     use crate::isa::Isa;
     use crate::shared_out::SharedOut;
     use crate::tile::{GEMM_ROWS, GemmTile, Rows};
@@ -159,7 +167,7 @@ mod tests {
         Rows { at: core::array::from_fn(|r| r.min(n - 1) * stride), n }
     }
 
-    fn check_gemm_u8(kernel: GemmU8Fn, packing: Packing, seen: &mut [u32; N_RUNS]) {
+    fn check_gemm_u8(kernel: GemmU8Fn, packing: Packing, seen: &mut [u32; RUNS.len()]) {
         let mut rng = Rng(0x1234_5678_9ABC_DEF1);
         for (k, kind) in (1..=70).chain([130, 256]).flat_map(|k| (0..KINDS).map(move |w| (k, w))) {
             let n = 1 + (k + kind) % GEMM_ROWS;
@@ -292,13 +300,13 @@ mod tests {
             };
             match kernel.run {
                 Run::GemmU8(run) => {
-                    let mut seen = [0; N_RUNS];
+                    let mut seen = [0; RUNS.len()];
                     Packing::ALL.into_iter().for_each(|packing| check_gemm_u8(run, packing, &mut seen));
                     assert!(seen.iter().all(|n| *n > 0), "{}: forms never reached: {seen:?}", kernel.name);
                 }
                 Run::DepthwiseU8(run) => check_depthwise_u8(run),
-                // Whole rows are compared with the naive convolution in `tests/conv_u8.rs`.
-                Run::DepthwiseU8Lines(_) => {}
+                // Compared with the naive convolution, epilogue by epilogue, in `tests/conv_u8.rs`.
+                Run::DepthwiseU8Lines(_) | Run::FinishU8(_) => {}
                 Run::GemmF32(_) => check_gemm_f32::<LineF32>(isa, |r| (r as i32 as f32) * 1e-7),
                 Run::GemmF16(_) => check_gemm_f32::<LineF16>(isa, |r| r as u16 & 0xBFFF),
                 Run::GemmBf16(_) => check_gemm_f32::<LineBf16>(isa, |r| r as u16 & 0xBFFF),
@@ -310,7 +318,7 @@ mod tests {
     #[test]
     fn every_model_equals_a_naive_sum() {
         for (name, model) in crate::model::GEMM_U8 {
-            let mut seen = [0; N_RUNS];
+            let mut seen = [0; RUNS.len()];
             Packing::ALL.into_iter().for_each(|packing| check_gemm_u8(*model, packing, &mut seen));
             assert!(seen.iter().all(|n| *n > 0), "{name}: forms never reached: {seen:?}");
         }

@@ -1,15 +1,15 @@
 //! Functions of one f32: the named sequences of numerics.md section 7, element by element, in the layout of the input.
 
-use crate::builder::{Builder, Run, input, output};
-use crate::parallel::for_chunks;
+use crate::arena::{elements, elements_mut};
+use crate::builder::{Builder, input, output};
+use crate::elementwise::Function;
+use crate::relayout::failed;
 use crate::rows::{float, float_constant, needs, row, when};
 use ottava_hal::capability::Operand;
 use ottava_hal::refmath::float::sigmoid;
 use ottava_hal::refmath::unary;
-use ottava_hal::{Error, Node, OpRow, Reason, Result};
-
-/// Elements that one task computes.
-const CHUNK: usize = 1 << 13;
+use ottava_hal::{Node, OpRow, Reason, Result};
+use ottava_kernels::map_f32;
 
 /// Rows of a function of one f32.
 pub(crate) fn rows(op: &'static str) -> Vec<OpRow> {
@@ -26,22 +26,14 @@ pub(crate) fn build(
     let nhwc = builder.is_nhwc(x);
     let from = builder.operand(x, nhwc)?;
     let to = builder.result(output(node)?, nhwc)?;
-    builder.push(&format!("{}_f32", node.op.to_lowercase()), vec![from], to, None, map(f));
+    let name = builder.kernel(&format!("{}_f32", node.op.to_lowercase()));
+    builder.push_elementwise(&name, vec![from], to, map(f));
     Ok(())
 }
 
 /// `y = f(x)` over all elements.
-pub(crate) fn map(f: impl Fn(f32) -> f32 + Send + Sync + 'static) -> Run {
-    Box::new(move |exec, mut io| {
-        let x = io.read::<f32>(0)?;
-        let out = io.out::<f32>()?;
-        if x.len() != out.len() {
-            return Err(Error::invalid("input and output differ in size"));
-        }
-        for_chunks(exec, out, CHUNK, &|i, part| {
-            part.iter_mut().zip(&x[i * CHUNK..]).for_each(|(y, x)| *y = f(*x));
-        })
-    })
+fn map(f: impl Fn(f32) -> f32 + Send + Sync + 'static) -> Function {
+    Box::new(move |exec, [x, _], out| map_f32(exec, &f, elements(x)?, elements_mut(out)?).map_err(failed))
 }
 
 /// `x < 0 ? 0 : x`; NaN and -0 stay.

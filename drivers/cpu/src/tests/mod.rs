@@ -2,6 +2,8 @@
 
 mod cases;
 mod device;
+mod matmul;
+mod memory;
 mod movement;
 pub(crate) mod network;
 mod pointwise;

@@ -6,31 +6,33 @@ use super::finish_f32::FinishPlan;
 use super::shape::ConvShape;
 use super::window::{Axis, axes};
 use crate::depthwise_f32::DepthwiseRow;
+use crate::elements::Elements;
 use crate::error::{Result, product};
 use crate::exec::Exec;
 use crate::shared_out::SharedOut;
-use crate::stored::{Stored, put_f32s};
+use crate::stored::{Stored, put_elements};
 
 /// Weights `[tap][channel]`.
 pub(crate) struct DepthwiseF32 {
-    weights: Vec<f32>,
+    weights: Elements<f32>,
 }
 
 impl DepthwiseF32 {
     pub(crate) fn pack(taps: usize, channels: usize, weight: &dyn Fn(usize, usize) -> f32) -> Self {
-        Self { weights: (0..taps).flat_map(|t| (0..channels).map(move |c| weight(t, c))).collect() }
+        let weights: Vec<f32> = (0..taps).flat_map(|t| (0..channels).map(move |c| weight(t, c))).collect();
+        Self { weights: weights.into() }
     }
 
     pub(crate) fn save(&self, out: &mut Vec<u8>) {
-        put_f32s(out, &self.weights);
+        put_elements(out, &self.weights);
     }
 
     pub(crate) fn restore(taps: usize, channels: usize, from: &mut Stored<'_>) -> Result<Self> {
-        Ok(Self { weights: from.f32s(product("the packed weights", &[taps, channels])?)? })
+        Ok(Self { weights: from.elements(product("the packed weights", &[taps, channels])?)? })
     }
 
     pub(crate) fn bytes(&self) -> usize {
-        size_of_val(self.weights.as_slice())
+        size_of_val::<[f32]>(&self.weights)
     }
 
     /// Tasks are output lines; each writes its own.

@@ -9,6 +9,7 @@ use super::finish_f32::FinishPlan;
 use super::shape::{ConvShape, Geometry};
 use super::tiles_f32::Chart;
 use super::weights::WeightLayout;
+use crate::elements::PackedBytes;
 use crate::error::{Result, check_len, product};
 use crate::exec::Exec;
 use crate::float::{Line, Packed};
@@ -66,13 +67,20 @@ impl ConvF32 {
         out
     }
 
-    /// The plan of [`ConvF32::to_packed`] with this bias and these bounds; nothing is packed again.
+    /// The plan of [`ConvF32::to_packed`] with this bias and these bounds; nothing is packed again, and shared memory
+    /// ([`PackedBytes::shared`]) is used in place.
     ///
     /// # Errors
     /// When the bytes are not those of a plan of this shape, or the bias does not fit it.
-    pub fn from_packed(shape: ConvShape, packed: &[u8], bias: Option<&[f32]>, lo: f32, hi: f32) -> Result<Self> {
+    pub fn from_packed<'a>(
+        shape: ConvShape,
+        packed: impl Into<PackedBytes<'a>>,
+        bias: Option<&[f32]>,
+        lo: f32,
+        hi: f32,
+    ) -> Result<Self> {
         let geometry = shape.geometry()?;
-        let mut packed = Stored::new(packed);
+        let mut packed = Stored::new(packed.into());
         let filter = FilterF32::restore(&shape, &geometry, &mut packed)?;
         packed.end()?;
         Self::assemble(shape, geometry, filter, bias, lo, hi)

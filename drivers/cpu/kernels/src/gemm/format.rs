@@ -21,6 +21,8 @@
 
 use alloc::vec::Vec;
 
+use crate::elements::{Elements, Plain};
+
 /// Output columns of a panel.
 pub(crate) const COLS: usize = 16;
 
@@ -31,6 +33,19 @@ pub(crate) const WINDOW: usize = 16;
 #[derive(Clone, Copy)]
 #[repr(C, align(32))]
 pub(crate) struct Block(pub(crate) [u8; 32]);
+
+// SAFETY: an array of bytes that fills the type.
+unsafe impl Plain for Block {
+    fn from_stored(bytes: &[u8]) -> Self {
+        let mut block = Self([0; 32]);
+        block.0.copy_from_slice(bytes);
+        block
+    }
+
+    fn store(blocks: &[Self], out: &mut Vec<u8>) {
+        blocks.iter().for_each(|b| out.extend_from_slice(&b.0));
+    }
+}
 
 /// What the blocks of a step hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,6 +122,21 @@ pub(crate) struct Panel<'a> {
     pub(crate) steps: &'a [u32; N_RUNS],
     /// Bytes from the start of an activation row that steps may read.
     pub(crate) reach: usize,
+    /// Which forms occur.
+    pub(crate) content: Content,
+}
+
+/// Which forms occur in a panel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Content {
+    /// Window forms only, or nothing.
+    Windows,
+    /// `Dot` and `Wide` only.
+    Dot,
+    /// `Dot8` and `Wide` only.
+    Dot8,
+    /// Something else, which no packing makes.
+    Mixed,
 }
 
 /// The steps of one run.
@@ -116,6 +146,19 @@ pub(crate) struct Run<'a> {
     pub(crate) blocks: &'a [Block],
     /// One per step.
     pub(crate) offsets: &'a [u32],
+}
+
+impl Content {
+    fn of(steps: &[u32; N_RUNS]) -> Self {
+        let [dot, dot8, wide] = [Form::Dot, Form::Dot8, Form::Wide].map(|form| steps[form.run()] > 0);
+        let windows = steps[Form::QuadQuad.run()..].iter().any(|n| *n > 0);
+        match (windows, dot, dot8, wide) {
+            (_, false, false, false) => Self::Windows,
+            (false, _, false, _) => Self::Dot,
+            (false, false, true, _) => Self::Dot8,
+            _ => Self::Mixed,
+        }
+    }
 }
 
 impl<'a> Panel<'a> {
@@ -137,7 +180,7 @@ impl<'a> Panel<'a> {
 ///
 /// Invariant: for every panel, `blocks` and `offsets` hold exactly what `steps` asks for, and every step reads within `reach` bytes.
 pub(crate) struct PackedB {
-    pub(super) blocks: Vec<Block>,
+    pub(super) blocks: Elements<Block>,
     pub(super) offsets: Vec<u32>,
     pub(super) panels: Vec<PanelIndex>,
     pub(super) reach: usize,
@@ -167,6 +210,7 @@ impl PackedB {
             offsets: &self.offsets[at.offset..][..offsets],
             steps: &at.steps,
             reach: self.reach,
+            content: Content::of(&at.steps),
         }
     }
 }

@@ -5,14 +5,14 @@ use alloc::vec::Vec;
 
 use super::format::{COLS, N_RUNS, PackedB, PanelIndex, RUNS};
 use crate::error::Result;
-use crate::stored::{Stored, damaged, put_blocks, put_u32s};
+use crate::stored::{Stored, damaged, put_elements, put_u32s};
 
 impl PackedB {
     /// Appends the packed weights.
     pub(crate) fn save(&self, out: &mut Vec<u8>) {
         self.panels.iter().for_each(|panel| put_u32s(out, &panel.steps));
         put_u32s(out, &self.offsets);
-        put_blocks(out, &self.blocks);
+        put_elements(out, &self.blocks);
     }
 
     /// Reads the weights of `n` columns back. The invariant of the type is checked: as many offsets and blocks as the steps
@@ -31,7 +31,7 @@ impl PackedB {
                 offset = grow(offset, 1).ok_or_else(too_many)?;
             }
         }
-        let packed = Self { offsets: from.u32s(offset)?, blocks: from.blocks(block)?, panels, reach };
+        let packed = Self { offsets: from.u32s(offset)?, blocks: from.elements(block)?, panels, reach };
         for (run, form) in RUNS.iter().enumerate() {
             let fits = |o: &u32| (*o as usize).checked_add(form.width()).is_some_and(|end| end <= reach);
             let mut offsets = (0..packed.panels.len()).flat_map(|i| packed.panel(i).run_at(run).offsets);

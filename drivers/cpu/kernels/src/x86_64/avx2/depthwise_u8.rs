@@ -333,7 +333,7 @@ impl Quantize {
     #[inline]
     #[target_feature(enable = "avx2")]
     fn new(m: &[f32; CHANNELS], store: &Store) -> Self {
-        let Store { lo, hi, zp, flip } = *store;
+        let Store { lo, hi, zp, flip, .. } = *store;
         let byte = |v: i32| _mm256_set1_epi8(v as u8 as i8);
         Self {
             m: _mm256_castsi256_ps(load(m)),
