@@ -81,8 +81,10 @@ fn integer(exec: Exec<'_>, case: &Case, kind: usize, data: usize, packing: Packi
     let bytes: Vec<u8> = (0..n).map(|_| weight(kind, rng)).collect();
     let signed: Vec<i8> = bytes.iter().map(|b| *b as i8).collect();
     let unsigned = kind == KINDS - 1;
-    let zero_points: Vec<i32> = if unsigned { (0..s.out_c).map(|c| [0, 255, 128, 77][c % 4]).collect() } else { vec![] };
-    let four_bits: Vec<u8> = signed.chunks(2).map(|w| (w[0] as u8 & 15) | w.get(1).map_or(0, |w| (*w as u8) << 4)).collect();
+    let zero_points: Vec<i32> =
+        if unsigned { (0..s.out_c).map(|c| [0, 255, 128, 77][c % 4]).collect() } else { vec![] };
+    let four_bits: Vec<u8> =
+        signed.chunks(2).map(|w| (w[0] as u8 & 15) | w.get(1).map_or(0, |w| (*w as u8) << 4)).collect();
     let weights = Weights {
         data: match kind {
             3 => WeightData::S4(&four_bits),
@@ -100,7 +102,8 @@ fn integer(exec: Exec<'_>, case: &Case, kind: usize, data: usize, packing: Packi
         true => i32::from(bytes[i]) - zero_points[c],
         false => i32::from(signed[i]),
     };
-    let product = |sum: i32, x_at: usize, w_at: usize, c: usize| sum + (i32::from(x[x_at]) - i32::from(zero)) * w(w_at, c);
+    let product =
+        |sum: i32, x_at: usize, w_at: usize, c: usize| sum + (i32::from(x[x_at]) - i32::from(zero)) * w(w_at, c);
     let want = naive(case, 0, product);
     let (mut out, mut scratch) = (vec![0; want.len()], vec![0; plan.scratch_len()]);
     plan.run(exec, &x, None, OutMut::I32(&mut out), &mut scratch).expect("lengths of this very plan");

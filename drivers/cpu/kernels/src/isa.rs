@@ -7,8 +7,8 @@ use alloc::borrow::ToOwned;
 use alloc::vec::Vec;
 
 use crate::error::{KernelError, Result};
-use crate::gemm::Packing;
 use crate::float::{LineBf16, LineF16, LineF32};
+use crate::gemm::Packing;
 use crate::table::{
     DepthwiseF32Fn, DepthwiseU8Fn, DepthwiseU8LinesFn, FinishU8Fn, GemmF32Fn, GemmU8Fn, ISAS, KERNELS, Run,
 };

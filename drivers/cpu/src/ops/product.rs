@@ -10,8 +10,8 @@ use super::window::{Window, height_width};
 use crate::builder::{Builder, input};
 use crate::form::dims;
 use crate::rows::{
-    act_bounds, byte, weight, float, float_constant, input_ty, needs, ordered_act, other, output_ty, per_tensor,
-    row, when,
+    act_bounds, byte, float, float_constant, input_ty, needs, ordered_act, other, output_ty, per_tensor, row, weight,
+    when,
 };
 use ottava_hal::capability::{FusedSupport, Operand, Predicate};
 use ottava_hal::{DataType, Error, Node, OpRow, Program, Reason, Result, Scheme, Tensor, ValueId};

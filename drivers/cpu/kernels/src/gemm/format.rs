@@ -131,7 +131,7 @@ pub(crate) struct Panel<'a> {
 pub(crate) enum Content {
     /// Window forms only, or nothing.
     Windows,
-    /// `Dot` and `Wide` only.
+    /// `Dot`, `Nibbles` and `Wide` only.
     Dot,
     /// `Dot8` and `Wide` only.
     Dot8,
@@ -150,7 +150,8 @@ pub(crate) struct Run<'a> {
 
 impl Content {
     fn of(steps: &[u32; N_RUNS]) -> Self {
-        let [dot, dot8, wide] = [Form::Dot, Form::Dot8, Form::Wide].map(|form| steps[form.run()] > 0);
+        let has = |form: Form| steps[form.run()] > 0;
+        let (dot, dot8, wide) = (has(Form::Dot) || has(Form::Nibbles), has(Form::Dot8), has(Form::Wide));
         let windows = steps[Form::QuadQuad.run()..].iter().any(|n| *n > 0);
         match (windows, dot, dot8, wide) {
             (_, false, false, false) => Self::Windows,

@@ -5,13 +5,13 @@ use core::arch::x86_64::*;
 
 use crate::avx2;
 use crate::dot::{self, COLS_BLOCKS, Dot, S4};
-use crate::gemm::{Block, COLS, Panel};
+use crate::gemm::{Block, COLS, Content, Panel};
 use crate::tile::{GemmRows, GemmTile};
 
 /// See [`crate::generic::gemm_u8::tile`].
 #[target_feature(enable = "avx2,avx512f,avx512vl,avx512vnni")]
 pub(crate) fn tile(a: &[u8], rows: &GemmRows, panel: &Panel<'_>, tile: &mut GemmTile) {
-    if !dot::reads(panel) {
+    if panel.content != Content::Dot {
         return avx2::gemm_u8(a, rows, panel, tile);
     }
     dot::tile::<Ymm, 8, 1>(Ymm(()), a, rows, panel, tile);
@@ -47,7 +47,8 @@ impl Dot for Ymm {
     fn low(self, w: Self::Cols) -> Self::Cols {
         // SAFETY: the value proves AVX2.
         unsafe {
-            let (mask, table) = (_mm256_set1_epi8(15), _mm256_broadcastsi128_si256(_mm_loadu_si128(S4.as_ptr().cast())));
+            let (mask, table) =
+                (_mm256_set1_epi8(15), _mm256_broadcastsi128_si256(_mm_loadu_si128(S4.as_ptr().cast())));
             w.map(|w| _mm256_shuffle_epi8(table, _mm256_and_si256(w, mask)))
         }
     }
