@@ -19,6 +19,9 @@ OTTAVA_SHAPES=200000 CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS=true CARGO_PROFILE_RE
 step "CPU kernels on emulated AArch64 CPUs"
 bash tests/lib/aarch64.sh target/full
 
+step "Kernels without a system, on CPUs with and without AVX512-VNNI, in an emulator"
+bash tests/lib/bochs.sh target/bochs
+
 step "Driver projects of a vendor, in Rust and C: written, built outside the repository, loaded, run"
 export OTTAVA_PYTHON=$(python_with_onnxruntime)
 cargo build --release --quiet

@@ -115,6 +115,8 @@ pub static KERNELS: &[Kernel] = &[
     kernel("gemm_u8_s8_s32_8x16x4_avx512vnni256", "avx512vnni256", 64, Run::GemmU8(avx512_vnni::gemm_u8_256)),
     #[cfg(target_arch = "x86_64")]
     kernel("gemm_u8_s8_s32_8x16x4_avx512vnni", "avx512vnni", 128, Run::GemmU8(avx512_vnni::gemm_u8)),
+    #[cfg(target_arch = "x86_64")]
+    kernel("gemm_f32_f32_f32_6x16x1_avx512vnni", "avx512vnni", 32, Run::GemmF32(avx512_vnni::gemm_f32)),
     #[cfg(target_arch = "aarch64")]
     kernel("gemm_u8_s8_s32_8x16x4_neon", "neon", 10, Run::GemmU8(neon::gemm_u8)),
     #[cfg(target_arch = "aarch64")]
