@@ -80,7 +80,7 @@ pub use error::{KernelError, Result};
 pub use exec::Exec;
 pub use gemm::Packing;
 pub use isa::{Avx2, Isa};
-pub use pool::ThreadPool;
+pub use pool::{GRAIN, ThreadPool};
 pub use pooling::{PoolShape, average_pool_f32, average_pool_u8, max_pool, max_pool_f32};
 pub use table::{KERNELS, Kernel, KernelOp};
 pub use transpose::{nchw_to_nhwc, nhwc_to_nchw};
