@@ -121,7 +121,8 @@ impl CpuDevice {
     }
 
     fn with_grain(isa: Isa, threads: usize, grain: usize) -> Result<Self> {
-        let pool = ThreadPool::with_grain(threads, grain).map_err(|e| Error::failed(Status::Internal, e.to_string()))?;
+        let pool =
+            ThreadPool::with_grain(threads, grain).map_err(|e| Error::failed(Status::Internal, e.to_string()))?;
         let capability = kernels::capability();
         Ok(Self { info: info(isa, pool.threads()), capability, isa, pool: Arc::new(pool) })
     }

@@ -96,8 +96,8 @@ pub use report::{PartitionReport, Report, node_macs};
 pub use session::{Session, SessionOptions};
 pub use suggest::{hint, nearest};
 pub use tuning::{
-    DeviceKey, Machine, ModelKey, Timing, TuneOptions, TunedDevice, TunedNodes, Tuning, TuningReport, TuningState, Variant,
-    tune,
+    DeviceKey, Machine, ModelKey, Timing, TuneOptions, TunedDevice, TunedNodes, Tuning, TuningReport, TuningState,
+    Variant, tune,
 };
 pub use validation::{ValidateOptions, Validation, validate};
 

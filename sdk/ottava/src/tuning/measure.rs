@@ -217,14 +217,10 @@ fn pairs<'a>(plan: &'a Plan, report: &'a RunReport, id: &str) -> Result<Vec<(&'a
     Ok(partitions.into_iter().zip(times).collect())
 }
 
-/// The time of each node of a partition. They add up to the time of the partition, unless its clock is another one. A node
-/// without a time of its own ran inside another; where no node has one, the estimates say how they share the whole.
-fn split<'a>(
-    plan: &Plan,
-    partition: &'a Partition,
-    time: &PartitionTime,
-    is_simulated: bool,
-) -> Vec<(&'a str, u64)> {
+/// The time of each node of a partition. They add up to the time of the partition: what the host's clock says, or, for a
+/// simulator, what it models. A node without a time of its own ran inside another; where no node has one, the estimates
+/// say how they share the whole.
+fn split<'a>(plan: &Plan, partition: &'a Partition, time: &PartitionTime, is_simulated: bool) -> Vec<(&'a str, u64)> {
     let weight = |name: &str| -> u64 {
         if time.nodes.is_empty() {
             let placed = plan.placed.iter().find(|p| p.node == name);
@@ -235,11 +231,10 @@ fn split<'a>(
     };
     let names = partition.program.nodes.iter().map(|n| n.name.as_str());
     let mut parts: Vec<(&str, u64)> = names.map(|name| (name, weight(name))).collect();
-    let sum = parts.iter().map(|(_, w)| u128::from(*w)).sum::<u128>();
-    if sum > 0 && !(is_simulated && !time.nodes.is_empty()) {
-        let share = |w: u64| u64::try_from(u128::from(time.duration_ns) * u128::from(w) / sum).unwrap_or(u64::MAX);
-        parts.iter_mut().for_each(|(_, w)| *w = share(*w));
-    }
+    let sum = parts.iter().map(|(_, w)| u128::from(*w)).sum::<u128>().max(1);
+    let whole = if is_simulated { partition.est_ns } else { time.duration_ns };
+    let share = |w: u64| u64::try_from(u128::from(whole) * u128::from(w) / sum).unwrap_or(u64::MAX);
+    parts.iter_mut().for_each(|(_, w)| *w = share(*w));
     parts
 }
 

@@ -79,7 +79,7 @@ struct Time {
 
 /// The text of a file.
 pub(super) fn print(tuning: &Tuning) -> Result<String> {
-    let pretty = ron::ser::PrettyConfig::new().depth_limit(3).indentor("  ").compact_arrays(false);
+    let pretty = ron::ser::PrettyConfig::new().depth_limit(4).indentor("  ").compact_arrays(false);
     let text = ron::ser::to_string_pretty(&write(tuning), pretty);
     let text = text.map_err(|e| Error::invalid(codes::TUNING, format!("cannot write it as RON: {e}")))?;
     Ok(format!("// Written by `ottava bench --tune`; times in microseconds.\nTuning{text}\n"))
