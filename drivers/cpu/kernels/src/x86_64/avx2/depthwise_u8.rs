@@ -160,8 +160,8 @@ unsafe fn general<const PX: usize>(
 ) {
     let lines = uses.lines();
     for (kx, weights) in weights.chunks_exact(lines.len()).enumerate() {
-        for px in 0..PX {
-            let at = (px * window.stride[1] + kx * window.dilation[1]) * pixel;
+        let at = |px: usize| (px * window.stride[1] + kx * window.dilation[1]) * pixel;
+        for (px, at) in (0..PX).map(|px| (px, at(px))) {
             // SAFETY: the column belongs to the tile.
             let x = unsafe { interleaved(p.add(at), q.add(at)) };
             for (line, block) in lines.iter().zip(weights) {
