@@ -3,10 +3,11 @@
 # naive sums on three CPU models. Fails where a model does not offer exactly the instruction sets expected of it.
 #
 # Usage: bochs.sh TARGET_FOLDER
-# Needs: Bochs 2.7 with its text display, BIOS and VGA BIOS (Debian: bochs bochs-term bochsbios vgabios), gcc, objcopy.
+# Needs: Bochs 2.7 with its text display, BIOS and VGA BIOS, gcc, binutils; installs what is missing where it may, and is skipped
+# otherwise.
 set -euo pipefail
+target=$(realpath -m "$1")
 cd "$(dirname "$0")/../bochs"
-target=$(realpath -m "$OLDPWD/$1")
 work=$target/image
 mkdir -p "$work"
 
@@ -15,11 +16,13 @@ missing() {
     [ -z "${OTTAVA_SKIP_LOG:-}" ] || printf 'kernels in Bochs: %s\n' "$1" >>"$OTTAVA_SKIP_LOG"
     exit 0
 }
+[ "$(uname -m)" = x86_64 ] || missing "the image is built for x86-64 on x86-64 alone"
+command -v bochs-bin >/dev/null ||
+    apt-get install -y --no-install-recommends bochs bochs-term bochsbios vgabios >/dev/null 2>&1 || true
 for tool in bochs-bin gcc ld objcopy; do
     command -v "$tool" >/dev/null || missing "$tool is not installed"
 done
 [ -f /usr/share/bochs/BIOS-bochs-latest ] && [ -f /usr/share/vgabios/vgabios.bin ] || missing "no BIOS for Bochs"
-[ "$(uname -m)" = x86_64 ] || missing "the image is built for x86-64 on x86-64 alone"
 
 # The image: the crate linked as one piece, behind a boot sector that knows its length.
 RUSTFLAGS="-C relocation-model=static -C link-arg=-nostdlib -C link-arg=-nostartfiles -C link-arg=-static -C link-arg=-no-pie
