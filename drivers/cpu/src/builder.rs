@@ -79,6 +79,11 @@ impl<'p> Builder<'p> {
         self.forms[id.0].iter().any(|(form, _)| form.nhwc)
     }
 
+    /// Whether a step that has been built already computes the value.
+    pub(crate) fn exists(&self, id: ValueId) -> bool {
+        !self.forms[id.0].is_empty()
+    }
+
     /// Whether the value's data is known at compile time.
     pub(crate) fn is_constant(&self, id: ValueId) -> bool {
         self.program.value(id).constant.is_some()

@@ -2,7 +2,7 @@
 
 use crate::builder::{Builder, input};
 use crate::ops::{
-    batch_norm, binary, bridge, concat, layer_norm, movement, pieces, pool, product, softmax, table, unary,
+    batch_norm, binary, bridge, concat, layer_norm, matmul, movement, pieces, pool, product, softmax, table, unary,
 };
 use ottava_hal::refmath::{float, unary as sequences};
 use ottava_hal::{Capability, Error, Node, OpRow, Reason, Result};
@@ -51,7 +51,7 @@ impl Entry {
 static TABLE: &[Entry] = &[
     onnx("Conv", product::conv_rows, product::build),
     onnx("Gemm", product::gemm_rows, product::build),
-    onnx("MatMul", product::matmul_rows, product::build),
+    onnx("MatMul", matmul::rows, matmul::build),
     onnx("Add", binary::rows, |b, n| binary::build(b, n, BinaryOp::Add)),
     onnx("Sub", binary::rows, |b, n| binary::build(b, n, BinaryOp::Sub)),
     onnx("Mul", binary::rows, |b, n| binary::build(b, n, BinaryOp::Mul)),

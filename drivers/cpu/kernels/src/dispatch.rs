@@ -27,4 +27,11 @@ impl Isa {
         // SAFETY: as in `gemm_u8`.
         unsafe { (self.depthwise_u8)(a, rows, panel, tile) }
     }
+
+    /// Product of centred 16-bit words; see [`crate::generic::gemm_s16::tile`].
+    #[inline]
+    pub(crate) fn gemm_s16(self, a: &[i16], rows: &Rows, b: &[i16], tile: &mut Tile) {
+        // SAFETY: as in `gemm_u8`.
+        unsafe { (self.gemm_s16)(a, rows, b, tile) }
+    }
 }

@@ -4,7 +4,7 @@
 //! kernels themselves: choosing happens once, calling is one indirect call.
 
 use crate::error::{KernelError, Result};
-use crate::table::{DepthwiseU8Fn, GemmF32Fn, GemmU8Fn, ISAS, KERNELS, Run};
+use crate::table::{DepthwiseU8Fn, GemmF32Fn, GemmS16Fn, GemmU8Fn, ISAS, KERNELS, Run};
 use crate::vectorize::Loops;
 
 /// One line of [`ISAS`].
@@ -28,6 +28,7 @@ pub struct Isa {
     pub(crate) gemm_u8: GemmU8Fn,
     pub(crate) depthwise_u8: DepthwiseU8Fn,
     pub(crate) gemm_f32: GemmF32Fn,
+    pub(crate) gemm_s16: GemmS16Fn,
 }
 
 impl Isa {
@@ -85,6 +86,7 @@ impl Isa {
             gemm_u8: crate::generic::gemm_u8::tile,
             depthwise_u8: crate::generic::depthwise_u8::tile,
             gemm_f32: crate::generic::gemm_f32::tile,
+            gemm_s16: crate::generic::gemm_s16::tile,
         };
         let best_last = entry.falls_back.iter().rev().copied().chain([entry.name]);
         for kernel in best_last.flat_map(|name| KERNELS.iter().filter(move |k| k.isa == name)) {
@@ -92,6 +94,7 @@ impl Isa {
                 Run::GemmU8(f) => isa.gemm_u8 = f,
                 Run::DepthwiseU8(f) => isa.depthwise_u8 = f,
                 Run::GemmF32(f) => isa.gemm_f32 = f,
+                Run::GemmS16(f) => isa.gemm_s16 = f,
             }
         }
         isa

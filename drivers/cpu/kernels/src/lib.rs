@@ -12,6 +12,7 @@
 //! | say where to run | [`Isa`], [`ThreadPool`], [`Exec`] |
 //! | integer convolution (any group, depthwise, 1-D, pointwise) or matrix product with a fused [`Epilogue`] | [`ConvU8`] over [`ConvShape`], [`Weights`] |
 //! | the same in f32 | [`ConvF32`] |
+//! | a batch of products of two run-time operands | [`MatMulU8`], [`MatMulF32`] over [`MatMulShape`] |
 //! | save packed weights and take them back | [`ConvU8::to_packed`], [`ConvU8::from_packed`], the same of [`ConvF32`] |
 //! | pooling | [`max_pool`], [`max_pool_f32`], [`average_pool_u8`], [`average_pool_f32`] over [`PoolShape`] |
 //! | change of parameters or type | [`quantize`], [`dequantize`], [`requantize`], [`xor_sign`] |
@@ -57,6 +58,7 @@ mod float;
 mod gemm;
 mod generic;
 mod isa;
+mod matmul;
 mod pool;
 mod pooling;
 mod shared_out;
@@ -80,6 +82,7 @@ pub use error::{KernelError, Result};
 pub use exec::Exec;
 pub use gemm::Packing;
 pub use isa::Isa;
+pub use matmul::{MatMulF32, MatMulShape, MatMulU8, Strides};
 pub use pool::ThreadPool;
 pub use pooling::{PoolShape, average_pool_f32, average_pool_u8, max_pool, max_pool_f32};
 pub use table::{KERNELS, Kernel};

@@ -21,12 +21,16 @@ pub(crate) type DepthwiseU8Fn = unsafe fn(&[u8], &Rows, &DepthwisePanel<'_>, &mu
 /// f32 in ascending k with fused multiply-adds; see [`generic::gemm_f32::tile`].
 pub(crate) type GemmF32Fn = unsafe fn(&[f32], &RowsF32, &Runs, &[Line], &mut TileF32);
 
+/// 16-bit words of both operands, packed at run time; see [`generic::gemm_s16::tile`].
+pub(crate) type GemmS16Fn = unsafe fn(&[i16], &Rows, &[i16], &mut Tile);
+
 /// The entry of a kernel, and so what it computes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Run {
     GemmU8(GemmU8Fn),
     DepthwiseU8(DepthwiseU8Fn),
     GemmF32(GemmF32Fn),
+    GemmS16(GemmS16Fn),
 }
 
 /// A product kernel.
@@ -61,12 +65,15 @@ pub static KERNELS: &[Kernel] = &[
     kernel("gemm_u8_s8_s32_4x16x4_portable", "portable", 0, Run::GemmU8(generic::gemm_u8::tile)),
     kernel("dw_u8_s16_s32_4x16x2_portable", "portable", 0, Run::DepthwiseU8(generic::depthwise_u8::tile)),
     kernel("gemm_f32_f32_f32_6x16x1_portable", "portable", 0, Run::GemmF32(generic::gemm_f32::tile)),
+    kernel("gemm_s16_s16_s32_4x16x2_portable", "portable", 0, Run::GemmS16(generic::gemm_s16::tile)),
     #[cfg(target_arch = "x86_64")]
     kernel("gemm_u8_s8_s32_4x16x4_avx2", "avx2", 42, Run::GemmU8(avx2::gemm_u8)),
     #[cfg(target_arch = "x86_64")]
     kernel("dw_u8_s16_s32_4x16x2_avx2", "avx2", 32, Run::DepthwiseU8(avx2::depthwise_u8)),
     #[cfg(target_arch = "x86_64")]
     kernel("gemm_f32_f32_f32_6x16x1_avx2", "avx2", 16, Run::GemmF32(avx2::gemm_f32)),
+    #[cfg(target_arch = "x86_64")]
+    kernel("gemm_s16_s16_s32_4x16x2_avx2", "avx2", 32, Run::GemmS16(avx2::gemm_s16)),
 ];
 
 #[cfg(test)]
@@ -189,6 +196,25 @@ mod tests {
         }
     }
 
+    fn check_gemm_s16(isa: Isa) {
+        let mut rng = Rng(55);
+        for (k, kind, n) in
+            [2, 4, 6, 64, 130].iter().flat_map(|k| (0..4).flat_map(move |w| (1..=ROWS).map(move |n| (*k, w, n))))
+        {
+            let mut word =
+                || if kind == 0 { [255, -255][rng.next() as usize & 1] } else { (rng.next() % 511) as i16 - 255 };
+            let (a, b): (Vec<i16>, Vec<i16>) =
+                ((0..n * k).map(|_| word()).collect(), (0..k * COLS).map(|_| word()).collect());
+            let mut tile = Tile::ZERO;
+            isa.gemm_s16(&a, &rows(n, k), &b, &mut tile);
+            for (r, c) in (0..n).flat_map(|r| (0..COLS).map(move |c| (r, c))) {
+                let at = |i: usize| i / 2 * 2 * COLS + 2 * c + i % 2;
+                let want: i32 = (0..k).map(|i| i32::from(a[r * k + i]) * i32::from(b[at(i)])).sum();
+                assert_eq!(tile.0[r][c], want, "k {k} row {r} column {c}");
+            }
+        }
+    }
+
     #[test]
     fn every_kernel_equals_a_naive_sum() {
         for kernel in KERNELS {
@@ -204,6 +230,7 @@ mod tests {
                 }
                 Run::DepthwiseU8(_) => check_depthwise_u8(isa),
                 Run::GemmF32(_) => check_gemm_f32(isa),
+                Run::GemmS16(_) => check_gemm_s16(isa),
             }
         }
     }

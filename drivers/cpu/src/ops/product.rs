@@ -90,9 +90,13 @@ pub(crate) fn bias(node: &Node) -> Option<ValueId> {
 }
 
 /// Whether input `i` of a node is a weight that is packed and not looked at again.
-pub(crate) fn is_packed(node: &Node, i: usize) -> bool {
-    let product = node.domain.is_empty() && matches!(node.op.as_str(), "Conv" | "Gemm" | "MatMul");
-    product && i == 1 && residual(node) != node.input(1)
+pub(crate) fn is_packed(program: &Program, node: &Node, i: usize) -> bool {
+    let product = match node.op.as_str() {
+        "Conv" | "Gemm" => true,
+        "MatMul" => super::matmul::packs(program, node),
+        _ => false,
+    };
+    product && node.domain.is_empty() && i == 1 && residual(node) != node.input(1)
 }
 
 /// The constant of a value, which the capability has asked for.

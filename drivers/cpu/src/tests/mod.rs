@@ -2,6 +2,7 @@
 
 mod cases;
 mod device;
+mod matmul;
 mod movement;
 pub(crate) mod network;
 mod pointwise;

@@ -2,4 +2,5 @@
 
 pub(crate) mod depthwise_u8;
 pub(crate) mod gemm_f32;
+pub(crate) mod gemm_s16;
 pub(crate) mod gemm_u8;

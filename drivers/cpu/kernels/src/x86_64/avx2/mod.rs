@@ -6,11 +6,13 @@
 mod compiled;
 mod depthwise_u8;
 mod gemm_f32;
+mod gemm_s16;
 mod gemm_u8;
 
 pub(crate) use compiled::compiled;
 pub(crate) use depthwise_u8::tile as depthwise_u8;
 pub(crate) use gemm_f32::tile as gemm_f32;
+pub(crate) use gemm_s16::tile as gemm_s16;
 pub(crate) use gemm_u8::tile as gemm_u8;
 
 /// Whether this CPU has AVX2, FMA and F16C.
