@@ -12,6 +12,10 @@ step "All tests, optimized, with overflow checks"
 CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS=true CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS=true \
     cargo test --release --workspace --no-fail-fast --target-dir target/full
 
+step "200,000 random shapes of products on every instruction set of this machine, against the reference"
+OTTAVA_SHAPES=200000 CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS=true CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS=true \
+    cargo test --release --target-dir target/full -p ottava-driver-cpu --lib shapes -- --nocapture
+
 step "Driver projects of a vendor, in Rust and C: written, built outside the repository, loaded, run"
 export OTTAVA_PYTHON=$(python_with_onnxruntime)
 cargo build --release --quiet

@@ -163,7 +163,18 @@ pub(crate) fn reference(program: &Program, inputs: &[Tensor]) -> Vec<Tensor> {
     program.outputs.iter().map(|id| data[id.0].clone().unwrap()).collect()
 }
 
-/// The device's answer.
+/// The device's answer, from one run of the program as compiled.
+pub(crate) fn run_once(device: &CpuDevice, program: &Program, inputs: &[Tensor]) -> Vec<Tensor> {
+    let compiled = device.program(program).unwrap();
+    let ins: Vec<&[u8]> = inputs.iter().map(Tensor::bytes).collect();
+    let types = program.outputs.iter().map(|id| program.ty(*id));
+    let mut outs: Vec<Tensor> = types.map(|t| Tensor::zeros(t.dtype, &t.shape.known().unwrap()).unwrap()).collect();
+    let mut views: Vec<&mut [u8]> = outs.iter_mut().map(Tensor::bytes_mut).collect();
+    compiled.run(&ins, &mut views, None).unwrap();
+    outs
+}
+
+/// The device's answer, from a used arena and after saving.
 pub(crate) fn run(device: &CpuDevice, program: &Program, inputs: &[Tensor]) -> Vec<Tensor> {
     let compiled = device.program(program).unwrap();
     let ins: Vec<&[u8]> = inputs.iter().map(Tensor::bytes).collect();
@@ -207,7 +218,8 @@ pub(crate) fn check_with(program: &Program, inputs: &[Tensor]) {
     }
 }
 
-fn describe(program: &Program) -> String {
+/// The program in words.
+pub(crate) fn describe(program: &Program) -> String {
     let node = |n: &Node| {
         let ty = |id: &ValueId| program.ty(*id).to_string();
         let ins: Vec<String> = n.inputs.iter().flatten().map(ty).collect();
@@ -217,7 +229,7 @@ fn describe(program: &Program) -> String {
 }
 
 /// Equal bits; any NaN equals any NaN.
-fn assert_same(found: &Tensor, expect: &Tensor, what: &str) {
+pub(crate) fn assert_same(found: &Tensor, expect: &Tensor, what: &str) {
     if found.dtype() != DataType::F32 {
         assert!(found == expect, "{what}: {found:?}, expected {expect:?}");
         return;

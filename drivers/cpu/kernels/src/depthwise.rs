@@ -4,6 +4,8 @@
 //! exact for every u8 activation and every weight in -255..=255, for any window. The taps of a pair lie in one kernel column, so that
 //! neighbouring pixels can share the interleaved activations of an image column.
 
+use alloc::vec::Vec;
+
 use crate::error::{KernelError, Result, product};
 use crate::gemm::{Block, COLS};
 use crate::stored::{Stored, put_blocks};

@@ -4,12 +4,12 @@ use crate::depthwise::DepthwisePanel;
 use crate::float::{Line, RowsF32, Runs, TileF32};
 use crate::gemm::Panel;
 use crate::isa::Isa;
-use crate::tile::{Rows, Tile};
+use crate::tile::{GemmRows, GemmTile, Rows, Tile};
 
 impl Isa {
     /// Integer product of a tile; see [`crate::generic::gemm_u8::tile`].
     #[inline]
-    pub(crate) fn gemm_u8(self, a: &[u8], rows: &Rows, panel: &Panel<'_>, tile: &mut Tile) {
+    pub(crate) fn gemm_u8(self, a: &[u8], rows: &GemmRows, panel: &Panel<'_>, tile: &mut GemmTile) {
         // SAFETY: an `Isa` exists only where its features were detected, and so those of what it falls back on.
         unsafe { (self.gemm_u8)(a, rows, panel, tile) }
     }

@@ -3,6 +3,8 @@
 //! Each is a plain loop of single IEEE operations compiled per instruction set (see [`crate::vectorize`]); quantization divides, as the
 //! numeric contract demands.
 
+use alloc::format;
+
 use crate::arith::{clip, dequantize as dequantize_byte, rne_clamped};
 use crate::epilogue::{OtherQ, OutQ, Source, Store, check_scale};
 use crate::error::{KernelError, Result, check_len};

@@ -1,5 +1,9 @@
 //! What happens to an i32 accumulator before it is stored: the public description and its checked, per-channel form.
 
+use alloc::format;
+use alloc::vec;
+use alloc::vec::Vec;
+
 use crate::error::{KernelError, Result, check_len};
 use crate::gemm::COLS;
 

@@ -1,5 +1,7 @@
 //! The one error type of the crate: shapes and lengths that do not fit, instruction sets that are absent, failed tasks.
 
+use alloc::string::String;
+
 use thiserror::Error;
 
 /// Why a plan could not be built or a kernel could not run.
@@ -65,7 +67,7 @@ pub enum KernelError {
 }
 
 /// Result of this crate.
-pub type Result<T> = std::result::Result<T, KernelError>;
+pub type Result<T> = core::result::Result<T, KernelError>;
 
 /// `Err(Length)` unless `found == expected`.
 pub(crate) fn check_len(what: &'static str, found: usize, expected: usize) -> Result<()> {

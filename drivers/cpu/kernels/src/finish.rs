@@ -4,7 +4,6 @@ use crate::arith::{clip, dequantize, q31_double, q31_single, rne_clamped};
 use crate::epilogue::{Kind, Prepared, Source, Store};
 use crate::gemm::COLS;
 use crate::shared_out::SharedOut;
-use crate::tile::Tile;
 use crate::vectorize::Vectorize;
 
 /// The output of a parallel region.
@@ -27,7 +26,7 @@ pub(crate) struct Place {
 /// Stores one tile. Built by a task that owns the place's rectangle of `out` alone.
 pub(crate) struct Finish<'a> {
     pub(crate) epilogue: &'a Prepared,
-    pub(crate) tile: &'a Tile,
+    pub(crate) tile: &'a [[i32; COLS]],
     pub(crate) place: Place,
     /// The other operand of the residual form, laid out like the output; empty otherwise.
     pub(crate) residual: &'a [u8],
@@ -57,7 +56,7 @@ impl Finish<'_> {
     #[inline(always)]
     fn requant(&self, m: &[f32; COLS], store: &Store) {
         let bias = self.lanes(&self.epilogue.bias);
-        for (r, acc) in self.tile.0.iter().enumerate().take(self.place.rows) {
+        for (r, acc) in self.tile.iter().enumerate().take(self.place.rows) {
             self.bytes(r, &quantize(&scaled(acc, bias, m), store));
         }
     }
@@ -66,7 +65,7 @@ impl Finish<'_> {
     fn q31(&self, m: &[i32; COLS], shift: &[i32; COLS], double: bool, store: &Store) {
         let bias = self.lanes(&self.epilogue.bias);
         let (lo, hi) = (store.lo as i64, store.hi as i64);
-        for (r, acc) in self.tile.0.iter().enumerate().take(self.place.rows) {
+        for (r, acc) in self.tile.iter().enumerate().take(self.place.rows) {
             let mut y = [0u8; COLS];
             for c in 0..COLS {
                 let sum = acc[c].wrapping_add(bias[c]);
@@ -81,7 +80,7 @@ impl Finish<'_> {
     #[inline(always)]
     fn residual(&self, xw: &[f32; COLS], other: &Source, [lo, hi]: [f32; 2], y_scale: f32, store: &Store) {
         let bias = self.lanes(&self.epilogue.bias);
-        for (r, acc) in self.tile.0.iter().enumerate().take(self.place.rows) {
+        for (r, acc) in self.tile.iter().enumerate().take(self.place.rows) {
             let at = self.place.at + r * self.place.stride;
             let bytes = widened(&self.residual[at..at + self.place.cols]);
             let mut t = scaled(acc, bias, xw);
@@ -95,7 +94,7 @@ impl Finish<'_> {
     #[inline(always)]
     fn float(&self, xw: &[f32; COLS], [lo, hi]: [f32; 2]) {
         let bias = self.lanes(&self.epilogue.bias);
-        for (r, acc) in self.tile.0.iter().enumerate().take(self.place.rows) {
+        for (r, acc) in self.tile.iter().enumerate().take(self.place.rows) {
             let mut t = scaled(acc, bias, xw);
             for t in &mut t {
                 *t = clip(*t, lo, hi);
@@ -108,7 +107,7 @@ impl Finish<'_> {
     #[inline(always)]
     fn raw(&self) {
         let bias = self.lanes(&self.epilogue.bias);
-        for (r, acc) in self.tile.0.iter().enumerate().take(self.place.rows) {
+        for (r, acc) in self.tile.iter().enumerate().take(self.place.rows) {
             let mut sums = *acc;
             for (sum, bias) in sums.iter_mut().zip(bias) {
                 *sum = sum.wrapping_add(*bias);

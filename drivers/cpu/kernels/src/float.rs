@@ -4,6 +4,8 @@
 //! multiply-add per step. Kernels vectorise over output channels, never over k, so every instruction set gives the same bits. Taps in
 //! the padding are skipped, not multiplied by zero: pixels are grouped by the window of taps they see.
 
+use alloc::vec::Vec;
+
 use crate::error::{Result, product};
 use crate::gemm::COLS;
 use crate::stored::{Stored, put_f32s};

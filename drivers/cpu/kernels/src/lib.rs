@@ -38,27 +38,39 @@
 //!
 //! **Inside.** A folder per instruction set holds the product kernels (`generic`, `x86_64`); `table` lists instruction sets and kernels, one
 //! line each, and tests each kernel against a naive sum; `isa` chooses once, `dispatch` calls. `gemm` explains the packed format and why `vpmaddubsw` is exact on it; `tile`
-//! is the register tile between product and epilogue; `conv` are the plans. Everything elementwise is a plain loop compiled once per
+//! is the register tile between product and epilogue; `dot` is the tiling over dot product instructions, `model` runs it without them; `conv` are the plans. Everything elementwise is a plain loop compiled once per
 //! instruction set (`vectorize`). `pool` and `shared_out` state the threading protocol and who may write what.
+//!
+//! **Without the standard library** (feature `std`, on by default, off) everything is here but threads: a pool is the caller's thread.
 //!
 //! **Unsafe** code is confined to intrinsics behind a checked entry (each entry proves all its reads), to the calls of
 //! detected `target_feature` functions, to `SharedOut` and to the pool.
+#![cfg_attr(not(feature = "std"), no_std)]
 #![allow(unsafe_code)] // the one crate of the CPU driver that talks to the instruction set; every block names its reason
+
+extern crate alloc;
 
 mod arith;
 mod conv;
 mod depthwise;
 mod dispatch;
+#[cfg(any(test, target_arch = "x86_64"))]
+mod dot;
 mod elementwise;
 mod epilogue;
 mod error;
 mod exec;
 mod finish;
 mod float;
+#[cfg(not(feature = "std"))]
+mod float_ops;
 mod gemm;
 mod generic;
 mod isa;
 mod matmul;
+#[cfg(test)]
+mod model;
+#[cfg_attr(not(feature = "std"), path = "pool_single.rs")]
 mod pool;
 mod pooling;
 mod shared_out;
@@ -71,7 +83,7 @@ mod vectorize;
 mod x86_64;
 
 #[cfg(target_arch = "x86_64")]
-use x86_64::avx2;
+use x86_64::{avx_vnni, avx2, avx512_vnni};
 
 pub use conv::{ConvF32, ConvShape, ConvU8, WeightData, WeightLayout, Weights};
 pub use elementwise::{

@@ -1,6 +1,10 @@
 //! Packed weights as bytes, little-endian, and back. The bytes may come from a stranger: every length is checked, and what
 //! the kernels rely on is checked by those who restore it.
 
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
 use crate::error::{KernelError, Result};
 use crate::gemm::Block;
 

@@ -5,17 +5,17 @@ use crate::float::{Line, RowsF32, Runs, TileF32};
 use crate::gemm::Panel;
 use crate::generic;
 use crate::isa::IsaEntry;
-use crate::tile::{Rows, Tile};
+use crate::tile::{GemmRows, GemmTile, Rows, Tile};
 use crate::vectorize::Loops;
 
 #[cfg(target_arch = "x86_64")]
-use crate::avx2;
+use crate::{avx_vnni, avx2, avx512_vnni};
 
 /// u8 activations times s8 weights (16-bit weights in wide groups) to i32; see [`generic::gemm_u8::tile`].
 ///
 /// # Safety
 /// The CPU has the features that the kernel was compiled for. The same holds for the other kinds.
-pub(crate) type GemmU8Fn = unsafe fn(&[u8], &Rows, &Panel<'_>, &mut Tile);
+pub(crate) type GemmU8Fn = unsafe fn(&[u8], &GemmRows, &Panel<'_>, &mut GemmTile);
 /// Depthwise: u8 activations times 16-bit weights to i32; see [`generic::depthwise_u8::tile`].
 pub(crate) type DepthwiseU8Fn = unsafe fn(&[u8], &Rows, &DepthwisePanel<'_>, &mut Tile);
 /// f32 in ascending k with fused multiply-adds; see [`generic::gemm_f32::tile`].
@@ -55,25 +55,39 @@ const fn kernel(name: &'static str, isa: &'static str, peak_macs_per_clock: u32,
 /// All instruction sets of the architecture, slowest first. The first runs everywhere.
 #[rustfmt::skip]
 pub(crate) static ISAS: &[IsaEntry] = &[
-    IsaEntry { name: "portable", detect: || true, falls_back: &[], loops: Loops::Baseline, speed: [4, 2] },
+    IsaEntry { name: "portable", detect: || true, pays: || true, falls_back: &[], loops: Loops::Baseline, speed: [4, 2] },
     #[cfg(target_arch = "x86_64")]
-    IsaEntry { name: "avx2", detect: avx2::detect, falls_back: &["portable"], loops: Loops::Avx2, speed: [64, 24] },
+    IsaEntry { name: "avx2", detect: avx2::detect, pays: || true, falls_back: &["portable"], loops: Loops::Avx2, speed: [64, 24] },
+    #[cfg(target_arch = "x86_64")]
+    IsaEntry { name: "avxvnni", detect: avx_vnni::detect, pays: || true, falls_back: &["avx2", "portable"], loops: Loops::Avx2, speed: [130, 24] },
+    #[cfg(target_arch = "x86_64")]
+    IsaEntry { name: "avx512vnni256", detect: avx512_vnni::detect, pays: || true, falls_back: &["avx2", "portable"], loops: Loops::Avx2, speed: [130, 24] },
+    #[cfg(target_arch = "x86_64")]
+    IsaEntry { name: "avx512vnni", detect: avx512_vnni::detect, pays: avx512_vnni::wide_pays, falls_back: &["avx2", "portable"], loops: Loops::Avx2, speed: [200, 36] },
 ];
 
 /// All product kernels of the architecture.
 pub static KERNELS: &[Kernel] = &[
-    kernel("gemm_u8_s8_s32_4x16x4_portable", "portable", 0, Run::GemmU8(generic::gemm_u8::tile)),
+    kernel("gemm_u8_s8_s32_8x16x4_portable", "portable", 0, Run::GemmU8(generic::gemm_u8::tile)),
     kernel("dw_u8_s16_s32_4x16x2_portable", "portable", 0, Run::DepthwiseU8(generic::depthwise_u8::tile)),
     kernel("gemm_f32_f32_f32_6x16x1_portable", "portable", 0, Run::GemmF32(generic::gemm_f32::tile)),
     kernel("gemm_s16_s16_s32_4x16x2_portable", "portable", 0, Run::GemmS16(generic::gemm_s16::tile)),
     #[cfg(target_arch = "x86_64")]
-    kernel("gemm_u8_s8_s32_4x16x4_avx2", "avx2", 42, Run::GemmU8(avx2::gemm_u8)),
+    kernel("gemm_u8_s8_s32_8x16x4_avx2", "avx2", 42, Run::GemmU8(avx2::gemm_u8)),
     #[cfg(target_arch = "x86_64")]
     kernel("dw_u8_s16_s32_4x16x2_avx2", "avx2", 32, Run::DepthwiseU8(avx2::depthwise_u8)),
     #[cfg(target_arch = "x86_64")]
     kernel("gemm_f32_f32_f32_6x16x1_avx2", "avx2", 16, Run::GemmF32(avx2::gemm_f32)),
     #[cfg(target_arch = "x86_64")]
     kernel("gemm_s16_s16_s32_4x16x2_avx2", "avx2", 32, Run::GemmS16(avx2::gemm_s16)),
+    #[cfg(target_arch = "x86_64")]
+    kernel("gemm_u8_s8_s32_8x16x4_avxvnni", "avxvnni", 64, Run::GemmU8(avx_vnni::gemm_u8)),
+    #[cfg(target_arch = "x86_64")]
+    kernel("gemm_u8_s8_s32_8x16x4_avx512vnni256", "avx512vnni256", 64, Run::GemmU8(avx512_vnni::gemm_u8_256)),
+    #[cfg(target_arch = "x86_64")]
+    kernel("gemm_u8_s8_s32_8x16x4_avx512vnni", "avx512vnni", 128, Run::GemmU8(avx512_vnni::gemm_u8)),
+    #[cfg(target_arch = "x86_64")]
+    kernel("gemm_f32_f32_f32_6x16x1_avx512vnni", "avx512vnni", 32, Run::GemmF32(avx512_vnni::gemm_f32)),
 ];
 
 #[cfg(test)]
@@ -81,9 +95,9 @@ mod tests {
     use super::*;
     use crate::depthwise::{DepthwiseB, DepthwiseWindow};
     use crate::float::{self, PackedF32, RowsF32, Runs, TileF32};
-    use crate::gemm::{COLS, FORMS, GROUP, Group, NO_K, Packing, pack};
+    use crate::gemm::{COLS, FORMS, Packing, Span, pack};
     use crate::isa::Isa;
-    use crate::tile::{ROWS, Rows, Tile};
+    use crate::tile::{GEMM_ROWS, GemmTile, ROWS, Rows, Tile};
 
     struct Rng(u64);
 
@@ -127,28 +141,27 @@ mod tests {
         (0..n).map(|_| byte(rng.next())).collect()
     }
 
-    fn rows(n: usize, stride: usize) -> Rows {
+    fn rows<const N: usize>(n: usize, stride: usize) -> Rows<N> {
         Rows { at: core::array::from_fn(|r| r.min(n - 1) * stride), n }
     }
 
-    fn check_gemm_u8(isa: Isa, seen: &mut [u32; FORMS.len()]) {
+    fn check_gemm_u8(kernel: GemmU8Fn, packing: Packing, seen: &mut [u32; FORMS.len()]) {
         let mut rng = Rng(0x1234_5678_9ABC_DEF1);
-        for (k, kind, n) in [1, 3, 4, 64, 130, 256].iter().flat_map(|k| (0..KINDS).map(move |w| (*k, w, 1 + w % ROWS)))
-        {
-            let w: Vec<i16> = (0..k * COLS).map(|_| weight(kind, &mut rng)).collect();
-            let groups: Vec<Group> = (0..k)
-                .step_by(GROUP)
-                .map(|at| Group { offset: at, k: core::array::from_fn(|i| if at + i < k { at + i } else { NO_K }) })
-                .collect();
-            let packed = pack(&groups, COLS, Packing::Search, &|k, c| w[k * COLS + c]).unwrap();
+        for (k, kind) in (1..=70).chain([130, 256]).flat_map(|k| (0..KINDS).map(move |w| (k, w))) {
+            let n = 1 + (k + kind) % GEMM_ROWS;
+            let w: Vec<[i16; COLS]> = (0..k).map(|_| core::array::from_fn(|_| weight(kind, &mut rng))).collect();
+            let spans = [Span { offset: 0, k: 0, len: k }];
+            let fill = |_: core::ops::Range<usize>, to: &mut [[i16; COLS]]| to.copy_from_slice(&w);
+            let packed = pack(&spans, k, COLS, packing, &fill).unwrap();
             seen.iter_mut().zip(packed.panel(0).steps).for_each(|(s, n)| *s += n);
             for data in 0..4 {
-                let a = activations(data, n * k + GROUP, &mut rng);
-                let mut tile = Tile::ZERO;
-                isa.gemm_u8(&a, &rows(n, k), &packed.panel(0), &mut tile);
+                let extent = (n - 1) * k + packed.panel(0).reach;
+                let (a, mut tile) = (activations(data, extent, &mut rng), GemmTile::ZERO);
+                // SAFETY: the caller has detected the kernel's instruction set.
+                unsafe { kernel(&a, &rows(n, k), &packed.panel(0), &mut tile) };
                 for (r, c) in (0..n).flat_map(|r| (0..COLS).map(move |c| (r, c))) {
-                    let want: i32 = (0..k).map(|i| i32::from(a[r * k + i]) * i32::from(w[i * COLS + c])).sum();
-                    assert_eq!(tile.0[r][c], want, "k {k} weights {kind} data {data} row {r} column {c}");
+                    let want: i32 = (0..k).map(|i| i32::from(a[r * k + i]) * i32::from(w[i][c])).sum();
+                    assert_eq!(tile.0[r][c], want, "{packing:?} k {k} weights {kind} data {data} row {r} column {c}");
                 }
             }
         }
@@ -223,15 +236,24 @@ mod tests {
                 continue;
             };
             match kernel.run {
-                Run::GemmU8(_) => {
+                Run::GemmU8(run) => {
                     let mut seen = [0; FORMS.len()];
-                    check_gemm_u8(isa, &mut seen);
+                    Packing::ALL.into_iter().for_each(|packing| check_gemm_u8(run, packing, &mut seen));
                     assert!(seen.iter().all(|n| *n > 0), "{}: forms never reached: {seen:?}", kernel.name);
                 }
                 Run::DepthwiseU8(_) => check_depthwise_u8(isa),
                 Run::GemmF32(_) => check_gemm_f32(isa),
                 Run::GemmS16(_) => check_gemm_s16(isa),
             }
+        }
+    }
+
+    #[test]
+    fn every_model_equals_a_naive_sum() {
+        for (name, model) in crate::model::GEMM_U8 {
+            let mut seen = [0; FORMS.len()];
+            Packing::ALL.into_iter().for_each(|packing| check_gemm_u8(*model, packing, &mut seen));
+            assert!(seen.iter().all(|n| *n > 0), "{name}: forms never reached: {seen:?}");
         }
     }
 
@@ -254,8 +276,9 @@ mod tests {
     #[test]
     #[should_panic(expected = "leaves")]
     fn a_row_beyond_the_activations_is_refused() {
-        let packed = pack(&[Group { offset: 0, k: [0, 1, 2, 3] }], COLS, Packing::Search, &|_, _| 1).unwrap();
-        let mut tile = Tile::ZERO;
+        let packed =
+            pack(&[Span { offset: 0, k: 0, len: 4 }], 4, COLS, Packing::Dot, &|_, to| to.fill([1; COLS])).unwrap();
+        let mut tile = GemmTile::ZERO;
         Isa::detect().gemm_u8(&[0; 7], &rows(2, 4), &packed.panel(0), &mut tile);
     }
 }

@@ -25,7 +25,7 @@ use std::sync::Arc;
 /// First bytes of a payload.
 const MAGIC: [u8; 4] = *b"OCPU";
 /// Version of the layout and of the packed formats.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// A payload, read but not built.
 pub(crate) struct Loaded<'b> {

@@ -8,3 +8,4 @@ pub(crate) mod network;
 mod pointwise;
 mod pool;
 mod product;
+mod shapes;

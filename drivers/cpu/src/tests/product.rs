@@ -21,7 +21,7 @@ fn weight_type(rng: &mut Rng, dims: &[usize], axis: usize) -> TensorType {
 }
 
 /// A bias: none, plain s32, s32 with a scale of its own, or f32.
-fn add_bias(net: &mut Net, rng: &mut Rng, n: usize, float_output: bool) -> Option<ValueId> {
+pub(super) fn add_bias(net: &mut Net, rng: &mut Rng, n: usize, float_output: bool) -> Option<ValueId> {
     let s32 = TensorType::fixed(DataType::S32, &[n]);
     let ty = match rng.range(0, 3) {
         0 => return None,
@@ -61,7 +61,7 @@ fn conv_shapes(rng: &mut Rng, rank: usize) -> (Vec<usize>, Vec<usize>, usize) {
 }
 
 /// Random fusions and mode of an integer product.
-fn fuse(rng: &mut Rng, node: &mut Node, y: &TensorType) {
+pub(super) fn fuse(rng: &mut Rng, node: &mut Node, y: &TensorType) {
     node.requant = Some(rng.pick(&RequantMode::ALL));
     if y.quant.is_none() {
         node.fused.act = rng.pick(&[None, Some(Activation::Relu), Some(Activation::Clip { lo: -0.5, hi: 2.0 })]);
@@ -73,7 +73,7 @@ fn fuse(rng: &mut Rng, node: &mut Node, y: &TensorType) {
 }
 
 /// Adds a residual with its activation, which also changes the form of the epilogue.
-fn add_residual(net: &mut Net, rng: &mut Rng, node: &mut Node, inputs: &mut Vec<ValueId>, y: &TensorType) {
+pub(super) fn add_residual(net: &mut Net, rng: &mut Rng, node: &mut Node, inputs: &mut Vec<ValueId>, y: &TensorType) {
     let shape_only = net.node(node.clone(), inputs, y);
     let dims = net.ty(shape_only).shape.known().unwrap();
     net.program.nodes.pop();
@@ -85,7 +85,7 @@ fn add_residual(net: &mut Net, rng: &mut Rng, node: &mut Node, inputs: &mut Vec<
     node.fused.act = rng.pick(&[None, Some(Activation::Relu)]);
 }
 
-fn typed_output(rng: &mut Rng) -> TensorType {
+pub(super) fn typed_output(rng: &mut Rng) -> TensorType {
     if rng.range(0, 3) == 0 { TensorType::fixed(DataType::F32, &[]) } else { rng.byte_type(&[]) }
 }
 

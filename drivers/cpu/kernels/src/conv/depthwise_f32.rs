@@ -1,10 +1,14 @@
 //! Deterministic f32 depthwise convolution: plain loops over channels, compiled per instruction set.
 
+use alloc::vec::Vec;
+
 use super::finish_f32::FinishF32;
 use super::shape::ConvShape;
 use super::window::{Axis, axes};
 use crate::error::{Result, product};
 use crate::exec::Exec;
+#[cfg(not(feature = "std"))]
+use crate::float_ops::FloatOps as _;
 use crate::shared_out::SharedOut;
 use crate::stored::{Stored, put_f32s};
 use crate::vectorize::Vectorize;

@@ -1,13 +1,15 @@
 //! Packed filters of an integer convolution: dense panels per group, or depthwise blocks of sixteen channels.
 
+use alloc::vec::Vec;
+
 use super::shape::ConvShape;
 use super::weights::Weights;
 use crate::depthwise::{DepthwiseB, DepthwisePanel, DepthwiseWindow};
 use crate::error::Result;
-use crate::gemm::{COLS, GROUP, Group, NO_K, PackedB, Packing, Panel, pack};
+use crate::gemm::{COLS, PackedB, Packing, Panel, Span, pack};
 use crate::isa::Isa;
 use crate::stored::Stored;
-use crate::tile::{Rows, Tile};
+use crate::tile::{GemmRows, GemmTile, ROWS, Rows, Tile};
 
 /// What a panel index stands for.
 #[derive(Clone, Copy)]
@@ -35,10 +37,13 @@ impl Filter {
             return Self::depthwise(s, w, strides);
         }
         let (n_in, n_out) = (s.in_c / s.groups, s.out_c / s.groups);
-        let k_groups = k_groups(s, strides);
-        let index = w.layout.index(s);
-        let weight = |k, co| w.get(index.of(k, co), co);
-        let group = |g: usize| pack(&k_groups, n_out, packing, &|k, c| weight(k, g * n_out + c));
+        let (spans, index) = (spans(s, strides), w.layout.index(s));
+        let n_k = s.kernel[0] * s.kernel[1] * n_in;
+        let group = |g: usize| {
+            pack(&spans, n_k, n_out, packing, &|columns, to| {
+                w.read(&index, g * n_out + columns.start..g * n_out + columns.end, to);
+            })
+        };
         let groups = (0..s.groups).map(group).collect::<Result<_>>()?;
         Ok(Self::Dense { groups, n_per_group: n_out, in_per_group: n_in })
     }
@@ -58,13 +63,13 @@ impl Filter {
     }
 
     /// Reads weights back that were packed for the same shape and strides.
-    pub(crate) fn restore(s: &ConvShape, strides: [usize; 2], from: &mut Stored<'_>) -> Result<Self> {
+    pub(crate) fn restore(s: &ConvShape, strides: [usize; 2], packing: Packing, from: &mut Stored<'_>) -> Result<Self> {
         if s.is_depthwise() {
             let packed = DepthwiseB::restore(window(s, strides), s.in_c, from)?;
             return Ok(Self::Depthwise { packed, channels: s.in_c });
         }
-        let (n_per_group, max_offset) = (s.out_c / s.groups, max_offset(s, strides));
-        let group = |_| PackedB::restore(n_per_group, max_offset, from);
+        let (n_per_group, reach) = (s.out_c / s.groups, packing.reach(&spans(s, strides)));
+        let group = |_| PackedB::restore(n_per_group, reach, from);
         let groups = (0..s.groups).map(group).collect::<Result<_>>()?;
         Ok(Self::Dense { groups, n_per_group, in_per_group: s.in_c / s.groups })
     }
@@ -123,20 +128,29 @@ pub(crate) enum FilterPanel<'a> {
 impl FilterPanel<'_> {
     /// Accumulators of a tile; `rows` include the panel's offset.
     #[inline]
-    pub(crate) fn product(&self, isa: Isa, a: &[u8], rows: &Rows, tile: &mut Tile) {
+    pub(crate) fn product(&self, isa: Isa, a: &[u8], rows: &GemmRows, tile: &mut GemmTile) {
         match self {
             Self::Dense(panel) => isa.gemm_u8(a, rows, panel, tile),
-            Self::Depthwise(panel) => isa.depthwise_u8(a, rows, panel, tile),
+            Self::Depthwise(panel) => depthwise(isa, a, rows, panel, tile),
         }
     }
 }
 
+/// The depthwise kernels' tiles are half as high.
+fn depthwise(isa: Isa, a: &[u8], rows: &GemmRows, panel: &DepthwisePanel<'_>, tile: &mut GemmTile) {
+    for first in (0..rows.n).step_by(ROWS) {
+        let (at, mut part) = (core::array::from_fn(|r| rows.at[first + r]), Tile::ZERO);
+        isa.depthwise_u8(a, &Rows { at, n: (rows.n - first).min(ROWS) }, panel, &mut part);
+        tile.0[first..first + ROWS].copy_from_slice(&part.0);
+    }
+}
+
 /// Bytes that must be readable from a pixel's activation row on.
-pub(crate) fn reach(s: &ConvShape, strides: [usize; 2]) -> usize {
+pub(crate) fn reach(s: &ConvShape, strides: [usize; 2], packing: Packing) -> usize {
     if s.is_depthwise() {
         return window(s, strides).max_offset() + s.in_c.next_multiple_of(COLS);
     }
-    max_offset(s, strides) + GROUP + (s.groups - 1) * (s.in_c / s.groups)
+    packing.reach(&spans(s, strides)) + (s.groups - 1) * (s.in_c / s.groups)
 }
 
 /// The window of a depthwise convolution.
@@ -144,26 +158,16 @@ fn window(s: &ConvShape, [line, pixel]: [usize; 2]) -> DepthwiseWindow {
     DepthwiseWindow { kernel: s.kernel, row: s.dilation[0] * line, column: s.dilation[1] * pixel }
 }
 
-/// Largest offset of a group.
-fn max_offset(s: &ConvShape, strides: [usize; 2]) -> usize {
-    k_groups(s, strides).iter().map(|g| g.offset).max().unwrap_or(0)
-}
-
-/// Groups of four neighbouring activation bytes that cover one filter. Without groups and dilation a kernel row is contiguous, so that
-/// few input channels still fill whole groups.
-fn k_groups(s: &ConvShape, [line, pixel]: [usize; 2]) -> Vec<Group> {
+/// The activation bytes of one filter. Without groups and dilation a kernel row is contiguous, so that few input channels still fill
+/// whole steps.
+fn spans(s: &ConvShape, [line, pixel]: [usize; 2]) -> Vec<Span> {
     let n_in = s.in_c / s.groups;
     let merged = s.groups == 1 && s.dilation[1] == 1 && pixel == s.in_c;
-    let (n_runs, run) = if merged { (1, s.kernel[1] * n_in) } else { (s.kernel[1], n_in) };
-    let mut out = Vec::new();
-    for y in 0..s.kernel[0] {
-        for r in 0..n_runs {
-            let (k, offset) = ((y * s.kernel[1] + r) * n_in, y * s.dilation[0] * line + r * s.dilation[1] * pixel);
-            out.extend((0..run).step_by(GROUP).map(|at| Group {
-                offset: offset + at,
-                k: core::array::from_fn(|i| if at + i < run { k + at + i } else { NO_K }),
-            }));
-        }
-    }
-    out
+    let (n_spans, len) = if merged { (1, s.kernel[1] * n_in) } else { (s.kernel[1], n_in) };
+    let span = |y: usize, x: usize| Span {
+        offset: y * s.dilation[0] * line + x * s.dilation[1] * pixel,
+        k: (y * s.kernel[1] + x) * n_in,
+        len,
+    };
+    (0..s.kernel[0]).flat_map(|y| (0..n_spans).map(move |x| span(y, x))).collect()
 }

@@ -1,5 +1,7 @@
 //! Bias and activation of f32 outputs, and storing a tile.
 
+use alloc::vec::Vec;
+
 use crate::arith::clip;
 use crate::float::TileF32;
 use crate::gemm::COLS;

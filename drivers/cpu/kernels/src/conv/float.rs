@@ -3,6 +3,7 @@
 //! Pixels are visited so that neighbours in the visit see the same window of taps: border columns first, top to bottom, then the
 //! interior row by row. A tile collects up to six pixels of one window.
 
+use alloc::vec::Vec;
 use core::ops::Range;
 
 use super::depthwise_f32::DepthwiseF32;

@@ -4,6 +4,10 @@
 //! value is exact whenever the true one fits. Padding is a frame of `zx` around a copy of the image; where no tap leaves the image
 //! nothing is copied.
 
+use alloc::borrow::ToOwned;
+use alloc::format;
+use alloc::vec::Vec;
+
 use super::filter::{Filter, reach};
 use super::pad::Frame;
 use super::pixels::{Pixels, block_pixels};
@@ -15,8 +19,8 @@ use crate::exec::Exec;
 use crate::finish::{Finish, Out, Place};
 use crate::gemm::{COLS, Packing};
 use crate::shared_out::SharedOut;
-use crate::stored::{Stored, put_i32s};
-use crate::tile::{ROWS, Rows, Tile};
+use crate::stored::{Stored, damaged, put_i32s, put_u32s};
+use crate::tile::{GEMM_ROWS, GemmRows, GemmTile};
 
 /// A convolution (2-D, 1-D, grouped, depthwise, pointwise) or matrix product over u8 activations, weights packed.
 ///
@@ -25,6 +29,7 @@ pub struct ConvU8 {
     shape: ConvShape,
     geometry: Geometry,
     x_zero_point: u8,
+    packing: Packing,
     filter: Filter,
     epilogue: Prepared,
     route: Route,
@@ -53,11 +58,11 @@ impl ConvU8 {
         bias: Option<&[i32]>,
         epilogue: Epilogue,
     ) -> Result<Self> {
-        Self::with_packing(shape, weights, x_zero_point, bias, epilogue, Packing::Search)
+        Self::with_packing(shape, weights, x_zero_point, bias, epilogue, Packing::Dot)
     }
 
-    /// As [`ConvU8::new`], with a choice of how much work packing may do. A matrix product of two activations packs its right side at
-    /// run time with [`Packing::Quick`].
+    /// As [`ConvU8::new`], with a choice of the layout. A matrix product of two activations packs its right side at run time with
+    /// [`Packing::Dot`].
     ///
     /// # Errors
     /// As [`ConvU8::new`].
@@ -80,9 +85,9 @@ impl ConvU8 {
             folded.iter_mut().zip(bias).for_each(|(f, b)| *f = f.wrapping_add(*b));
         }
         let epilogue = Prepared::new(epilogue, &folded)?;
-        let (route, strides, scratch) = plan_route(&shape, &geometry)?;
+        let (route, strides, scratch) = plan_route(&shape, &geometry, packing)?;
         let filter = Filter::new(&shape, weights, strides, packing)?;
-        Ok(Self { shape, geometry, x_zero_point, filter, epilogue, route, scratch })
+        Ok(Self { shape, geometry, x_zero_point, packing, filter, epilogue, route, scratch })
     }
 
     /// Everything that follows from weights, bias and zero points, as bytes: the plan of equal shape and epilogue comes back from
@@ -90,6 +95,7 @@ impl ConvU8 {
     pub fn to_packed(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(self.filter.bytes() + self.shape.out_c * size_of::<i32>());
         put_i32s(&mut out, &self.epilogue.bias[..self.shape.out_c]);
+        put_u32s(&mut out, &[self.packing.tag()]);
         self.filter.save(&mut out);
         out
     }
@@ -103,10 +109,12 @@ impl ConvU8 {
         let geometry = shape.geometry()?;
         let mut packed = Stored::new(packed);
         let epilogue = Prepared::new(epilogue, &packed.i32s(shape.out_c)?)?;
-        let (route, strides, scratch) = plan_route(&shape, &geometry)?;
-        let filter = Filter::restore(&shape, strides, &mut packed)?;
+        let tag = packed.u32s(1)?[0];
+        let packing = Packing::from_tag(tag).ok_or_else(|| damaged(format!("unknown layout {tag}")))?;
+        let (route, strides, scratch) = plan_route(&shape, &geometry, packing)?;
+        let filter = Filter::restore(&shape, strides, packing, &mut packed)?;
         packed.end()?;
-        Ok(Self { shape, geometry, x_zero_point, filter, epilogue, route, scratch })
+        Ok(Self { shape, geometry, x_zero_point, packing, filter, epilogue, route, scratch })
     }
 
     /// The shape this plan was built for.
@@ -195,27 +203,27 @@ impl ConvU8 {
 }
 
 /// Chooses the route, the bytes between activation rows and pixels that weights are packed for, and the size of the scratch.
-fn plan_route(s: &ConvShape, g: &Geometry) -> Result<(Route, [usize; 2], usize)> {
+fn plan_route(s: &ConvShape, g: &Geometry, packing: Packing) -> Result<(Route, [usize; 2], usize)> {
     let line = product("an image row", &[s.in_w, s.in_c])?;
     check_extent(s)?;
     let whole_blocks = !s.is_depthwise() || s.in_c.is_multiple_of(COLS);
     let in_place = [line, s.in_c];
     if s.is_pointwise() && whole_blocks {
-        let reach = reach(s, in_place);
+        let reach = reach(s, in_place, packing);
         let tail = reach.saturating_sub(s.in_c).div_ceil(s.in_c);
         return Ok((Route::Matrix { tail }, in_place, tail * s.in_c + reach));
     }
     let extent = |out: usize, axis: usize| (out - 1) * s.stride[axis] + (s.kernel[axis] - 1) * s.dilation[axis] + 1;
     let (h, wide) = (extent(g.out_h, 0), extent(g.out_w, 1));
     let inside = s.pads[0] == 0 && s.pads[1] == 0 && h <= s.in_h && wide <= s.in_w;
-    if inside && whole_blocks && last_pixel(s, g, in_place) + reach(s, in_place) <= g.image {
+    if inside && whole_blocks && last_pixel(s, g, in_place) + reach(s, in_place, packing) <= g.image {
         return Ok((Route::Image, in_place, 0));
     }
     let c = if whole_blocks { s.in_c } else { s.in_c.next_multiple_of(COLS) };
     let frame = Frame { in_h: s.in_h, in_w: s.in_w, in_c: s.in_c, top: s.pads[0], left: s.pads[1], h, w: wide, c };
     let len = frame.len()?;
     let framed = [wide * c, c];
-    let scratch = len.max(last_pixel(s, g, framed) + reach(s, framed));
+    let scratch = len.max(last_pixel(s, g, framed) + reach(s, framed, packing));
     Ok((Route::Framed(frame), framed, scratch))
 }
 
@@ -292,14 +300,14 @@ impl Job<'_> {
     fn panel(&self, pixels: &Pixels<'_>, range: core::ops::Range<usize>, panel: usize) {
         let (plan, isa, stride) = (self.plan, self.exec.isa, self.plan.shape.out_c);
         let (at, weights) = (plan.filter.place(panel), plan.filter.panel(panel));
-        let (mut tile, mut rows, mut cursor) = (Tile::ZERO, Rows::default(), pixels.cursor(range.start));
-        for i in range.clone().step_by(ROWS) {
-            let n = (range.end - i).min(ROWS);
+        let (mut tile, mut rows, mut cursor) = (GemmTile::ZERO, GemmRows::default(), pixels.cursor(range.start));
+        for i in range.clone().step_by(GEMM_ROWS) {
+            let n = (range.end - i).min(GEMM_ROWS);
             pixels.fill(&mut rows, &mut cursor, n, at.offset);
             weights.product(isa, pixels.a, &rows, &mut tile);
             let first = (pixels.first_out + i) * stride + at.channel;
             let place = Place { at: first, stride, rows: n, cols: at.cols, channel: at.channel };
-            isa.run(Finish { epilogue: &plan.epilogue, tile: &tile, place, residual: self.residual, out: self.out });
+            isa.run(Finish { epilogue: &plan.epilogue, tile: &tile.0, place, residual: self.residual, out: self.out });
         }
     }
 }

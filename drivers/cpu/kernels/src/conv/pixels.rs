@@ -4,7 +4,7 @@ use core::ops::Range;
 
 use crate::error::Result;
 use crate::exec::Exec;
-use crate::tile::{ROWS, Rows};
+use crate::tile::{GEMM_ROWS, GemmRows};
 
 /// Activations that a block of pixels reads before the next panel reads them again; about half of a second-level cache.
 const DENSE_BLOCK: usize = 192 << 10;
@@ -39,7 +39,7 @@ impl Pixels<'_> {
     /// Sets the activation rows of the tile of `n` pixels at the cursor, each moved by `offset` bytes; advances the cursor. In place,
     /// because copying rows just written would stall on the pending stores.
     #[inline]
-    pub(crate) fn fill(&self, rows: &mut Rows, [y, x]: &mut [usize; 2], n: usize, offset: usize) {
+    pub(crate) fn fill(&self, rows: &mut GemmRows, [y, x]: &mut [usize; 2], n: usize, offset: usize) {
         let mut last = 0;
         for (r, row) in rows.at.iter_mut().enumerate() {
             if r < n {
@@ -65,7 +65,7 @@ impl Pixels<'_> {
         let parts = exec.parts(macs, usize::MAX);
         let pixel_parts = parts.min(self.n.div_ceil(MIN_PIXELS)).max(1);
         let panel_parts = parts.div_ceil(pixel_parts).min(n_panels).max(1);
-        let pixel_step = self.n.div_ceil(pixel_parts).next_multiple_of(ROWS).max(1);
+        let pixel_step = self.n.div_ceil(pixel_parts).next_multiple_of(GEMM_ROWS).max(1);
         let panel_step = n_panels.div_ceil(panel_parts).max(1);
         let (rows, cols) = (self.n.div_ceil(pixel_step), n_panels.div_ceil(panel_step));
         exec.pool.parallel_for(rows * cols, &|t| {
@@ -78,5 +78,5 @@ impl Pixels<'_> {
 /// Pixels per block so that their activations stay in cache while all panels pass over them.
 pub(crate) fn block_pixels(bytes_per_pixel: usize, depthwise: bool) -> usize {
     let block = if depthwise { DEPTHWISE_BLOCK } else { DENSE_BLOCK };
-    (block / bytes_per_pixel.max(1)).next_multiple_of(ROWS).max(4 * ROWS)
+    (block / bytes_per_pixel.max(1)).next_multiple_of(GEMM_ROWS).max(2 * GEMM_ROWS)
 }

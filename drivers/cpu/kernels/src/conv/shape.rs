@@ -1,5 +1,7 @@
 //! Shape of a 2-D convolution over NHWC; a matrix product is its 1 x 1 case.
 
+use alloc::format;
+
 use crate::error::{KernelError, Result, product};
 
 /// Everything about a convolution but the batch, which is known at run time from the input's length.

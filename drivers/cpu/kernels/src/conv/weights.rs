@@ -1,5 +1,9 @@
 //! Weights as the caller holds them: element type, layout, zero points.
 
+use alloc::format;
+use alloc::vec::Vec;
+use core::ops::Range;
+
 use super::shape::{ConvShape, Geometry};
 use crate::error::{KernelError, Result, check_len};
 
@@ -96,6 +100,15 @@ impl Weights<'_> {
             WeightData::U8(w) => i32::from(w[index]),
         };
         (value - zero) as i16
+    }
+
+    /// Writes the weights of some output channels as `[k][channel]`.
+    pub(crate) fn read<const N: usize>(&self, index: &WeightIndex, channels: Range<usize>, to: &mut [[i16; N]]) {
+        for (k, row) in to.iter_mut().enumerate() {
+            for (co, to) in channels.clone().zip(row) {
+                *to = self.get(index.of(k, co), co);
+            }
+        }
     }
 
     /// Sum of each output channel's weights: the coefficient of the input zero point.

@@ -1,104 +1,98 @@
-//! The packed format: 32-byte blocks of weights per step, byte offsets into the activations per group, steps sorted into runs by form.
+//! The packed format: panels of sixteen output columns, each a list of steps sorted into runs by [`Form`]; a step is some 32-byte
+//! blocks of weights and the byte offset at which it reads the activation row.
+//!
+//! | form | weights of one step | reads |
+//! |---|---|---|
+//! | `Dot` | `[16 columns][4 k]` s8 | 4 neighbouring bytes |
+//! | `Dot8` | `[16 columns][8 k]` s8 | 8 neighbouring bytes |
+//! | `Wide` | `[16 columns][k 0, k 2]`, then `[16 columns][k 1, k 3]` in 16 bits | 4 neighbouring bytes |
+//!
+//! The sum of a panel is that of its steps in any order. Every kernel reads every form that its instruction set meets; the portable
+//! kernel reads them all.
 
 /// Output columns of a panel.
-pub(crate) const COLS: usize = 16;
-/// Consecutive k of a group: what one 32-bit broadcast reads.
-pub(crate) const GROUP: usize = 4;
+use alloc::vec::Vec;
 
-/// The three ways to pair four activations; entry `p` lists which activation byte lands in which position.
-pub(crate) const PAIRINGS: [[u8; GROUP]; 3] = [[0, 1, 2, 3], [0, 2, 1, 3], [0, 3, 1, 2]];
+pub(crate) const COLS: usize = 16;
 
 /// 32 bytes on a 32-byte boundary, so that no load of weights crosses a cache line.
 #[derive(Clone, Copy)]
 #[repr(C, align(32))]
 pub(crate) struct Block(pub(crate) [u8; 32]);
 
-/// Instruction sequence of a step. `Quad*` add two groups in 16 bits, `Pair*` take one, `Wide` works on 16-bit operands.
+/// What the blocks of a step hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
 pub(crate) enum Form {
-    /// Two groups, both in natural order.
-    Quad,
-    /// Two groups, the second shuffled to pairing 1 in all columns.
-    Quad02,
-    /// Two groups, the second shuffled to pairing 2 in all columns.
-    Quad03,
-    /// Two groups, the first with one pairing per column.
-    QuadCol,
-    /// One group in natural order.
-    Pair,
-    /// One group in pairing 1.
-    Pair02,
-    /// One group in pairing 2.
-    Pair03,
-    /// One group with one pairing per column.
-    PairCol,
-    /// One group on 16-bit operands.
+    /// Four k of sixteen columns in s8: one four-way dot product per column.
+    Dot,
+    /// Eight k of sixteen columns in s8: two columns' k side by side, as 2 x 8 by 8 x 2 products want them.
+    Dot8,
+    /// Four k of sixteen columns in 16 bits.
     Wide,
 }
 
 /// All forms in the order in which a panel stores its runs.
-pub(crate) const FORMS: [Form; 9] = [
-    Form::Quad,
-    Form::Quad02,
-    Form::Quad03,
-    Form::QuadCol,
-    Form::Pair,
-    Form::Pair02,
-    Form::Pair03,
-    Form::PairCol,
-    Form::Wide,
-];
+pub(crate) const FORMS: [Form; 3] = [Form::Dot, Form::Dot8, Form::Wide];
 
 impl Form {
-    /// Blocks of weights (and shuffle controls) per step.
-    pub(crate) fn blocks(self) -> usize {
+    /// Blocks per step.
+    pub(crate) const fn blocks(self) -> usize {
         match self {
-            Self::Pair | Self::Pair02 | Self::Pair03 => 2,
-            Self::PairCol => 3,
-            Self::Quad | Self::Quad02 | Self::Quad03 | Self::Wide => 4,
-            Self::QuadCol => 5,
+            Self::Dot => 2,
+            Self::Dot8 | Self::Wide => 4,
         }
     }
 
-    /// Groups, and so offsets, per step.
-    pub(crate) fn groups(self) -> usize {
-        if (self as usize) < Form::Pair as usize { 2 } else { 1 }
+    /// Bytes of the activation row that a step reads.
+    pub(crate) const fn width(self) -> usize {
+        match self {
+            Self::Dot | Self::Wide => 4,
+            Self::Dot8 => 8,
+        }
     }
-}
-
-/// Byte order of a pairing: position `r` of a column holds activation `pairing_bytes(p)[r]`.
-pub(crate) fn pairing_bytes(pairing: usize) -> [u8; GROUP] {
-    PAIRINGS[pairing]
-}
-
-/// Pairing bytes of column `c` in a shuffle-control block: columns 0..8 in the low nibbles, 8..16 in the high nibbles.
-pub(crate) fn control(block: &Block, c: usize) -> [u8; GROUP] {
-    let at = c % 8 * GROUP;
-    core::array::from_fn(|r| if c < 8 { block.0[at + r] & 15 } else { block.0[at + r] >> 4 })
 }
 
 /// Sixteen output columns.
 #[derive(Clone, Copy)]
 pub(crate) struct Panel<'a> {
-    /// Weights and controls of all steps, run after run.
+    /// Blocks of all steps, run after run.
     pub(crate) blocks: &'a [Block],
-    /// One byte offset into the activation row per group, in step order.
+    /// One byte offset into the activation row per step, in the same order.
     pub(crate) offsets: &'a [u32],
     /// Steps per run, in the order of [`FORMS`].
     pub(crate) steps: &'a [u32; FORMS.len()],
-    /// Largest entry of `offsets`.
-    pub(crate) max_offset: usize,
+    /// Bytes from the start of an activation row that steps may read.
+    pub(crate) reach: usize,
+}
+
+/// The steps of one run.
+#[derive(Clone, Copy)]
+pub(crate) struct Run<'a> {
+    /// `form.blocks()` per step.
+    pub(crate) blocks: &'a [Block],
+    /// One per step.
+    pub(crate) offsets: &'a [u32],
+}
+
+impl<'a> Panel<'a> {
+    /// The steps of one form.
+    pub(crate) fn run(&self, form: Form) -> Run<'a> {
+        let n = |form: Form| self.steps[form as usize] as usize;
+        let before = || FORMS[..form as usize].iter().copied();
+        let (block, offset): (usize, usize) = (before().map(|f| n(f) * f.blocks()).sum(), before().map(n).sum());
+        Run { blocks: &self.blocks[block..][..n(form) * form.blocks()], offsets: &self.offsets[offset..][..n(form)] }
+    }
 }
 
 /// All panels of a weight matrix.
 ///
-/// Invariant: for every panel, `blocks` and `offsets` hold exactly what `steps` asks for, and no offset exceeds `max_offset`.
+/// Invariant: for every panel, `blocks` and `offsets` hold exactly what `steps` asks for, and every step reads within `reach` bytes.
 pub(crate) struct PackedB {
     pub(super) blocks: Vec<Block>,
     pub(super) offsets: Vec<u32>,
     pub(super) panels: Vec<PanelIndex>,
-    pub(super) max_offset: usize,
+    pub(super) reach: usize,
 }
 
 /// Where a panel's parts begin.
@@ -118,13 +112,14 @@ impl PackedB {
     /// Panel `index`.
     pub(crate) fn panel(&self, index: usize) -> Panel<'_> {
         let at = &self.panels[index];
-        let count =
-            |per: fn(Form) -> usize| FORMS.iter().map(|f| at.steps[*f as usize] as usize * per(*f)).sum::<usize>();
+        let n = |form: Form| at.steps[form as usize] as usize;
+        let (blocks, offsets): (usize, usize) =
+            (FORMS.iter().map(|f| n(*f) * f.blocks()).sum(), FORMS.iter().map(|f| n(*f)).sum());
         Panel {
-            blocks: &self.blocks[at.block..at.block + count(Form::blocks)],
-            offsets: &self.offsets[at.offset..at.offset + count(Form::groups)],
+            blocks: &self.blocks[at.block..][..blocks],
+            offsets: &self.offsets[at.offset..][..offsets],
             steps: &at.steps,
-            max_offset: self.max_offset,
+            reach: self.reach,
         }
     }
 }

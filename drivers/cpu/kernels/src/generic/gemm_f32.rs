@@ -1,6 +1,8 @@
 //! `gemm_f32_f32_f32_6x16x1_portable`.
 
 use crate::float::{Line, RowsF32, Runs, TileF32};
+#[cfg(not(feature = "std"))]
+use crate::float_ops::FloatOps as _;
 
 /// `tile[r][c] = fma(a[row r][k], b[k][c], tile[r][c])` over ascending k of `runs`, from +0.
 pub(crate) fn tile(a: &[f32], rows: &RowsF32, runs: &Runs, b: &[Line], tile: &mut TileF32) {

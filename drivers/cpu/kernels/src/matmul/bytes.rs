@@ -3,6 +3,9 @@
 //! Two phases, each shared among the threads: all matrices are packed, then all panels are multiplied. Centred operands have nine bits,
 //! a pair of products stays below 2^17, and [`MatMulU8::MAX_K`] keeps every sum within i32.
 
+use alloc::format;
+use alloc::vec;
+
 use super::pack::{Panel, Row, STEP};
 use super::shape::{Distinct, MatMulShape, check_reach};
 use super::words::{bytes_for, words};
@@ -154,7 +157,7 @@ impl MatMulU8 {
         exec.isa.gemm_s16(a, &rows, b, &mut tile);
         let at = s.out_at(i, row) + channel;
         let place = Place { at, stride: s.out_stride(), rows: n, cols: COLS.min(s.n - channel), channel };
-        exec.isa.run(Finish { epilogue: &self.epilogue, tile: &tile, place, residual: &[], out });
+        exec.isa.run(Finish { epilogue: &self.epilogue, tile: &tile.0, place, residual: &[], out });
     }
 }
 

@@ -2,6 +2,8 @@
 //!
 //! As [`super::MatMulU8`] in two phases. The left operand is read in place where its rows are contiguous.
 
+use alloc::vec::Vec;
+
 use super::pack::FloatPanel;
 use super::shape::{Distinct, MatMulShape, check_reach};
 use super::words::{bytes_for, words};

@@ -1,5 +1,8 @@
 //! Extents and strides of a batch of products.
 
+use alloc::format;
+use alloc::vec::Vec;
+
 use crate::error::{KernelError, Result, check_len, product};
 
 /// How one operand of a batch is read: product `i` has its element (row, column) at `first[i] + row * rows + column * columns`.

@@ -15,8 +15,9 @@ pub(crate) use gemm_f32::tile as gemm_f32;
 pub(crate) use gemm_s16::tile as gemm_s16;
 pub(crate) use gemm_u8::tile as gemm_u8;
 
+use super::features::{self, have};
+
 /// Whether this CPU has AVX2, FMA and F16C.
 pub(crate) fn detect() -> bool {
-    use std::arch::is_x86_feature_detected as has;
-    has!("avx2") && has!("fma") && has!("f16c")
+    have(features::AVX2)
 }
