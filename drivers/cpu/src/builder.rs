@@ -4,6 +4,7 @@
 
 use crate::arena::{Io, Operands, Place};
 use crate::blob::Packs;
+use crate::chains::Chains;
 use crate::form::{Form, channels_first};
 use crate::relayout;
 use ottava_hal::{Error, Node, Program, Reason, Result, Tensor, TensorType, ValueId};
@@ -44,6 +45,8 @@ pub(crate) struct Builder<'p> {
     pub(crate) constants: Vec<Tensor>,
     /// Packed weights.
     pub(crate) packs: Packs<'p>,
+    /// Elementwise nodes that are computed together.
+    pub(crate) chains: Chains,
     /// Per value: the forms in which it exists.
     forms: Vec<Vec<(Form, Place)>>,
     /// Per value: whether a node reads it.
@@ -61,7 +64,8 @@ impl<'p> Builder<'p> {
         for id in program.nodes.iter().flat_map(|n| n.inputs.iter().flatten()) {
             read_by_node[id.0] = true;
         }
-        Self { program, isa, groups: vec![], buffers: vec![], constants: vec![], packs, forms, read_by_node }
+        let chains = Chains::of(program);
+        Self { program, isa, groups: vec![], buffers: vec![], constants: vec![], packs, chains, forms, read_by_node }
     }
 
     /// Starts the group of a node.

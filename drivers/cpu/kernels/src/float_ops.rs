@@ -5,11 +5,18 @@
 pub(crate) trait FloatOps {
     /// `self * a + b`, rounded once.
     fn mul_add(self, a: Self, b: Self) -> Self;
+    /// The square root, rounded once.
+    fn sqrt(self) -> Self;
 }
 
 impl FloatOps for f32 {
     #[inline]
     fn mul_add(self, a: Self, b: Self) -> Self {
         libm::fmaf(self, a, b)
+    }
+
+    #[inline]
+    fn sqrt(self) -> Self {
+        libm::sqrtf(self)
     }
 }

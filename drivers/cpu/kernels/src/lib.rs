@@ -17,6 +17,7 @@
 //! | pooling | [`max_pool`], [`max_pool_f32`], [`average_pool_u8`], [`average_pool_f32`] over [`PoolShape`] |
 //! | change of parameters or type | [`quantize`], [`dequantize`], [`requantize`], [`xor_sign`] |
 //! | elementwise | [`binary_q`], [`binary_f32`], [`clip_f32`], [`lut`] |
+//! | a chain of f32 operations in one pass, bytes in and out | [`Chain`] |
 //! | layout | [`nchw_to_nhwc`], [`nhwc_to_nchw`] |
 //! | list the kernels | [`KERNELS`] |
 //!
@@ -70,6 +71,7 @@ mod isa;
 mod matmul;
 #[cfg(test)]
 mod model;
+mod pointwise;
 #[cfg_attr(not(feature = "std"), path = "pool_single.rs")]
 mod pool;
 mod pooling;
@@ -95,6 +97,7 @@ pub use exec::Exec;
 pub use gemm::Packing;
 pub use isa::Isa;
 pub use matmul::{MatMulF32, MatMulShape, MatMulU8, Strides};
+pub use pointwise::{Chain, ChainInput, ChainOp, ChainOut, Unary, lut_rows};
 pub use pool::ThreadPool;
 pub use pooling::{PoolShape, average_pool_f32, average_pool_u8, max_pool, max_pool_f32};
 pub use table::{KERNELS, Kernel};

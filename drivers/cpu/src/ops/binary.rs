@@ -4,15 +4,15 @@
 //! anything else by a copy along strides.
 
 use crate::arena::Place;
-use crate::builder::{Builder, bytes_of, input, output};
+use crate::builder::{Builder, input, output};
 use crate::form::{Form, dims, flips, stored_dims};
 use crate::relayout::failed;
-use crate::rows::{act_bounds, byte, float, needs, ordered_act, output_ty, row, when};
+use crate::rows::{byte, float, needs, ordered_act, output_ty, row, when};
 use crate::storage::{byte_in, byte_out};
 use crate::strided::{Walk, strides};
 use ottava_hal::capability::{FusedSupport, Predicate};
 use ottava_hal::{Error, Node, OpRow, Reason, Result, Tensor, TensorType, ValueId};
-use ottava_kernels::{BinaryOp, BinaryQ, binary_f32, binary_q, clip_f32};
+use ottava_kernels::{BinaryOp, BinaryQ, binary_q};
 
 /// Rows of an arithmetic operator.
 pub(crate) fn rows(op: &'static str) -> Vec<OpRow> {
@@ -49,11 +49,11 @@ pub(crate) fn repeat_strides(from: &[usize], to: &[usize]) -> Option<Vec<usize>>
 pub(crate) fn build(builder: &mut Builder<'_>, node: &Node, op: BinaryOp) -> Result<()> {
     let (a, b, y) = (input(node, 0)?, input(node, 1)?, output(node)?);
     let ty = builder.ty(y);
+    if ty.quant.is_none() {
+        return super::pointwise::build(builder, node);
+    }
     let nhwc = [a, b].iter().any(|id| builder.is_nhwc(*id) && builder.ty(*id).shape == ty.shape);
     let reads = vec![repeated(builder, a, ty, nhwc)?, repeated(builder, b, ty, nhwc)?];
-    if ty.quant.is_none() {
-        return build_f32(builder, node, op, reads, nhwc);
-    }
     let (a, b) = (byte_in(builder.ty(a))?, byte_in(builder.ty(b))?);
     let (write, signed) = builder.result_signed(y, nhwc)?;
     let (y_scale, out) = byte_out(ty, node, signed)?;
@@ -66,33 +66,6 @@ pub(crate) fn build(builder: &mut Builder<'_>, node: &Node, op: BinaryOp) -> Res
         None,
         Box::new(move |exec, io| binary_q(exec, op, &q, io.bytes(0)?, io.bytes(1)?, io.out).map_err(failed)),
     );
-    Ok(())
-}
-
-fn build_f32(builder: &mut Builder<'_>, node: &Node, op: BinaryOp, reads: Vec<Place>, nhwc: bool) -> Result<()> {
-    let y = output(node)?;
-    let (lo, hi) = act_bounds(node);
-    let clipped = (lo, hi) != (f32::NEG_INFINITY, f32::INFINITY);
-    let sum = if clipped { builder.buffer(bytes_of(builder.ty(y))?) } else { builder.result(y, nhwc)? };
-    let name = builder.kernel(&format!("{}_f32", node.op.to_lowercase()));
-    builder.push(
-        &name,
-        reads,
-        sum,
-        None,
-        Box::new(move |exec, mut io| binary_f32(exec, op, io.read(0)?, io.read(1)?, io.out()?).map_err(failed)),
-    );
-    if clipped {
-        let write = builder.result(y, nhwc)?;
-        let name = builder.kernel("clip_f32");
-        builder.push(
-            &name,
-            vec![sum],
-            write,
-            None,
-            Box::new(move |exec, mut io| clip_f32(exec, io.read(0)?, lo, hi, io.out()?).map_err(failed)),
-        );
-    }
     Ok(())
 }
 

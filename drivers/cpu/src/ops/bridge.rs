@@ -3,10 +3,10 @@
 use crate::builder::{Builder, input, output};
 use crate::relayout::failed;
 use crate::rows::{byte, float, row};
-use crate::storage::{byte_in, byte_out};
+use crate::storage::byte_in;
 use ottava_hal::capability::FusedSupport;
 use ottava_hal::{Node, OpRow, Result};
-use ottava_kernels::{dequantize, quantize};
+use ottava_kernels::dequantize;
 
 /// Rows of Quantize.
 pub(crate) fn quantize_rows(op: &'static str) -> Vec<OpRow> {
@@ -19,27 +19,12 @@ pub(crate) fn dequantize_rows(op: &'static str) -> Vec<OpRow> {
     vec![row(op, vec![byte()], float())]
 }
 
-/// Steps of Quantize.
-pub(crate) fn quantized(builder: &mut Builder<'_>, node: &Node) -> Result<()> {
-    let (x, y) = (input(node, 0)?, output(node)?);
-    let nhwc = builder.is_nhwc(x);
-    let from = builder.operand(x, nhwc)?;
-    let (to, signed) = builder.result_signed(y, nhwc)?;
-    let (scale, out) = byte_out(builder.ty(y), node, signed)?;
-    let name = builder.kernel("quantize_f32_u8");
-    builder.push(
-        &name,
-        vec![from],
-        to,
-        None,
-        Box::new(move |exec, io| quantize(exec, io.read(0)?, scale, out, io.out).map_err(failed)),
-    );
-    Ok(())
-}
-
-/// Steps of Dequantize.
+/// Steps of a Dequantize whose value is stored.
 pub(crate) fn dequantized(builder: &mut Builder<'_>, node: &Node) -> Result<()> {
     let (x, y) = (input(node, 0)?, output(node)?);
+    if builder.chains.is_inside(y) {
+        return Ok(());
+    }
     let nhwc = builder.is_nhwc(x);
     let from = builder.operand(x, nhwc)?;
     let to = builder.result(y, nhwc)?;

@@ -43,7 +43,7 @@ fn computed_rows(op: &'static str) -> Vec<OpRow> {
 }
 
 /// Whether the right operand is a constant matrix, which is packed at compile time instead.
-pub(super) fn packs(program: &Program, node: &Node) -> bool {
+fn packs(program: &Program, node: &Node) -> bool {
     node.input(1).is_some_and(|id| program.value(id).constant.is_some() && program.ty(id).shape.0.len() == 2)
 }
 

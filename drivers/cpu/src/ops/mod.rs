@@ -9,6 +9,7 @@ pub(crate) mod layer_norm;
 pub(crate) mod matmul;
 pub(crate) mod movement;
 pub(crate) mod pieces;
+pub(crate) mod pointwise;
 pub(crate) mod pool;
 pub(crate) mod product;
 mod product_f32;

@@ -93,7 +93,7 @@ pub(crate) fn bias(node: &Node) -> Option<ValueId> {
 pub(crate) fn is_packed(program: &Program, node: &Node, i: usize) -> bool {
     let product = match node.op.as_str() {
         "Conv" | "Gemm" => true,
-        "MatMul" => super::matmul::packs(program, node),
+        "MatMul" => node.input(1).is_some_and(|id| program.ty(id).shape.0.len() == 2),
         _ => false,
     };
     product && node.domain.is_empty() && i == 1 && residual(node) != node.input(1)
