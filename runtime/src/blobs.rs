@@ -29,5 +29,5 @@ fn try_load(p: &Partition, entry: &DeviceEntry, options: &CompileOptions) -> Res
     };
     let key = blob_key(driver, entry.device.info(), &p.program, options, &entry.options).map_err(named)?;
     let blob = p.blob_for(&key)?;
-    guard::call(&p.device, || entry.device.deserialize(&blob.key, blob.payload.bytes())).map_err(named)
+    guard::call(&p.device, || entry.device.deserialize_shared(&blob.key, Arc::new(blob.payload.clone()))).map_err(named)
 }

@@ -3,7 +3,7 @@
 use crate::passes::rules::{fresh, is, is_any};
 use ottava_graph::{Graph, Patch};
 use ottava_hal::refmath::bias::{bias_s32_real, bias_scale_matches};
-use ottava_hal::refmath::bounds::{ActivationRange, channel_bounds};
+use ottava_hal::refmath::bounds::{ActivationRange, channel_bounds, max_operand};
 use ottava_hal::refmath::requant::{check_fp32_multiplier, fp32_multiplier_alpha};
 use ottava_hal::{DataType, Node, QuantParams, Result, Scheme, Tensor, TensorType, Value, ValueId};
 use std::sync::Arc;
@@ -175,6 +175,9 @@ impl Product {
             return Ok(None);
         }
         let range = ActivationRange::of_storage(tx.dtype.bits() as u32, tx.dtype.is_signed(), self.zx);
+        if self.is_short(weights, range, bias) {
+            return Ok(None);
+        }
         let n = self.n_channels.unwrap_or(1).max(1);
         for (set, column) in self.columns(weights)?.into_iter().enumerate() {
             let b = bias.and_then(|b| b.get(set % n)).copied().unwrap_or(0);
@@ -186,6 +189,19 @@ impl Product {
             }
         }
         Ok(None)
+    }
+
+    /// Whether even the largest weights could not take an accumulator out of 32 bits: true of almost every product, and
+    /// known without a look at its weights.
+    fn is_short(&self, weights: &Tensor, x: ActivationRange, bias: Option<&[i32]>) -> bool {
+        let ty = weights.dtype();
+        let extent = weights.shape().get(self.channel_axis).copied().unwrap_or(1).max(1);
+        let k = i64::try_from(weights.elements() / extent).unwrap_or(i64::MAX);
+        let activation = [x.qmin, x.qmax].map(|q| (i64::from(q) - i64::from(x.zx)).abs()).into_iter().fold(0, i64::max);
+        let weight = max_operand(ty.bits() as u32, ty.is_signed(), None);
+        let bias = bias.into_iter().flatten().map(|b| i64::from(*b).abs()).max().unwrap_or(0);
+        let largest = k.saturating_mul(activation).saturating_mul(weight).saturating_add(bias);
+        largest <= i64::from(i32::MAX)
     }
 
     /// The weights that each accumulator sums over: set `s` belongs to output channel `s % n_channels`.

@@ -10,6 +10,7 @@ use ottava_hal::{
     BlobKey, CompileOptions, DataType, DeviceInfo, DriverInfo, Options, Program, RequantMode, Result, Status, Tensor,
 };
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 /// The key of a program compiled for a device, without its payload's length and hash. `device_options` are those the
 /// device was opened with.
@@ -135,9 +136,11 @@ impl Blob {
     ///
     /// # Errors
     /// When there is no memory for it.
-    pub fn new(key: BlobKey, payload: &[u8]) -> Result<Self> {
-        let key = BlobKey { payload_len: payload.len() as u64, payload_sha256: sha(payload), ..key };
-        Ok(Self { key, payload: Tensor::from_slice(&[payload.len()], payload)? })
+    pub fn new(key: BlobKey, payload: impl Into<Vec<u8>>) -> Result<Self> {
+        let payload = payload.into();
+        let (n, payload_sha256) = (payload.len(), sha(&payload));
+        let key = BlobKey { payload_len: n as u64, payload_sha256, ..key };
+        Ok(Self { key, payload: Tensor::from_shared(DataType::U8, &[n], Arc::new(payload), 0)? })
     }
 
     /// Whether the payload is the one that the key was made for. Opening a plan file has compared it already.

@@ -125,7 +125,7 @@ fn furnish(plan: &mut Plan, rng: &mut Rng) {
         node.attrs.set("pads", Attr::Ints(vec![1, 2, 3, 4]));
         node.attrs.set("table", Attr::Tensor(Tensor::scalar(2.5f32)));
         p.est_ns = 1000;
-        p.blobs.push(Blob::new(key(&p.program, "1.0"), &rng.bytes(400)).unwrap());
+        p.blobs.push(Blob::new(key(&p.program, "1.0"), rng.bytes(400)).unwrap());
     }
 }
 

@@ -3,7 +3,8 @@
 //! A value is in the caller's input or output, in a constant, or in a range of the arena. Ranges of values that are alive
 //! at the same time are disjoint (the planner's promise, checked again here by construction): [`Memory::open`] cuts the
 //! result and the scratch space of a step out of the arena with `split_at_mut`, so that an operand that overlapped
-//! either could not be found and would be an error, never a wrong number.
+//! either could not be found and would be an error, never a wrong number. A step that says so ([`crate::sharing`]) may have
+//! an operand inside its result: then it finds the bytes there.
 
 use ottava_hal::{Element, Error, Result, Status, Tensor};
 use std::ops::Range;
@@ -87,6 +88,8 @@ pub(crate) struct Io<'a> {
     ranges: &'a [Range<usize>],
     /// The parts of the arena that the step does not write, each with its offset.
     rest: [(usize, &'a [u8]); 3],
+    /// Where the result lies in the arena; empty if it is not there.
+    own: Range<usize>,
 }
 
 fn inconsistent(what: &str) -> Error {
@@ -103,7 +106,7 @@ impl Memory<'_, '_> {
             Place::Buffer(i) => range_of(i)?,
             _ => none,
         };
-        let ([out, scratch], rest) = carve(self.arena, own, scratch)?;
+        let ([out, scratch], rest) = carve(self.arena, own.clone(), scratch)?;
         let out = match step.write {
             Place::Buffer(_) => out,
             Place::Output(i) => {
@@ -112,7 +115,7 @@ impl Memory<'_, '_> {
             Place::Input(_) | Place::Const(_) => return Err(inconsistent("a step writes what is read-only")),
         };
         let (inputs, constants, ranges) = (self.inputs, self.constants, self.ranges);
-        Ok(Io { out, scratch, reads: &step.reads, inputs, constants, ranges, rest })
+        Ok(Io { out, scratch, reads: &step.reads, inputs, constants, ranges, rest, own })
     }
 
     /// Overwrites a buffer that nobody may read any more, so that tests see a plan that reuses memory too early.
@@ -150,6 +153,14 @@ impl<'a> Io<'a> {
         }
     }
 
+    /// From which byte of the result on operand `i` is found there before the step runs, if the memory plan has put it in
+    /// ([`crate::sharing`]). It cannot be read by [`Self::bytes`] then.
+    pub(crate) fn held_at(&self, i: usize) -> Option<usize> {
+        let Place::Buffer(k) = *self.reads.get(i)? else { return None };
+        let range = self.ranges.get(k).filter(|r| !r.is_empty() && r.end <= self.own.end)?;
+        range.start.checked_sub(self.own.start)
+    }
+
     fn buffer(&self, range: &Range<usize>) -> Result<&'a [u8]> {
         let inside =
             |(at, part): &(usize, &'a [u8])| part.get(range.start.checked_sub(*at)?..range.end.checked_sub(*at)?);
@@ -158,13 +169,29 @@ impl<'a> Io<'a> {
 
     /// Operand `i` as elements of a type.
     pub(crate) fn read<T: Element>(&self, i: usize) -> Result<&'a [T]> {
-        bytemuck::try_cast_slice(self.bytes(i)?).map_err(|_| misaligned("input"))
+        elements(self.bytes(i)?)
+    }
+
+    /// The result as elements of a type, and the scratch bytes.
+    pub(crate) fn out_and_scratch<T: Element>(self) -> Result<(&'a mut [T], &'a mut [u8])> {
+        let out = bytemuck::try_cast_slice_mut(self.out).map_err(|_| misaligned("output"))?;
+        Ok((out, self.scratch))
     }
 
     /// The result as elements of a type.
     pub(crate) fn out<T: Element>(&mut self) -> Result<&mut [T]> {
-        bytemuck::try_cast_slice_mut(self.out).map_err(|_| misaligned("output"))
+        elements_mut(self.out)
     }
+}
+
+/// Bytes as elements of a type.
+pub(crate) fn elements<T: Element>(bytes: &[u8]) -> Result<&[T]> {
+    bytemuck::try_cast_slice(bytes).map_err(|_| misaligned("input"))
+}
+
+/// Bytes as elements of a type, for writing.
+pub(crate) fn elements_mut<T: Element>(bytes: &mut [u8]) -> Result<&mut [T]> {
+    bytemuck::try_cast_slice_mut(bytes).map_err(|_| misaligned("output"))
 }
 
 fn misaligned(what: &str) -> Error {
@@ -212,6 +239,16 @@ mod tests {
         with_io(vec![Place::Buffer(3)], Place::Buffer(1), None, |io| assert!(io.unwrap().bytes(0).is_err()));
         with_io(vec![], Place::Buffer(1), Some(3), |io| assert!(io.is_err()));
         with_io(vec![], Place::Const(0), None, |io| assert!(io.is_err()));
+    }
+
+    #[test]
+    fn an_operand_inside_the_result_is_found_there() {
+        with_io(vec![Place::Buffer(1), Place::Buffer(2), Place::Buffer(0)], Place::Buffer(3), None, |io| {
+            let io = io.unwrap();
+            assert_eq!([io.held_at(0), io.held_at(1), io.held_at(2)], [Some(0), Some(64), None]);
+            assert!(io.bytes(0).is_err() && io.bytes(2).is_ok());
+        });
+        with_io(vec![Place::Buffer(0)], Place::Output(0), None, |io| assert_eq!(io.unwrap().held_at(0), None));
     }
 
     #[test]

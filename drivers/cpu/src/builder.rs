@@ -5,10 +5,16 @@
 use crate::arena::{Io, Operands, Place};
 use crate::blob::Packs;
 use crate::chains::Chains;
+use crate::elementwise;
 use crate::form::{Form, channels_first};
 use crate::relayout;
+use crate::sharing::Sharing;
 use ottava_hal::{Error, Node, Program, Reason, Result, Tensor, TensorType, ValueId};
 use ottava_kernels::{Exec, Isa, KernelError};
+
+/// Operators that want their first input channels-last, whatever it is now.
+const IMAGE_OPS: [&str; 7] =
+    ["Conv", "ConvTranspose", "MaxPool", "AveragePool", "GlobalMaxPool", "GlobalAveragePool", "Resize"];
 
 /// The work of a step. It allocates nothing.
 pub(crate) type Run = Box<dyn Fn(Exec<'_>, Io<'_>) -> Result<()> + Send + Sync>;
@@ -19,6 +25,8 @@ pub(crate) struct Step {
     pub(crate) kernel: String,
     /// Memory that it touches.
     pub(crate) operands: Operands,
+    /// Whether operands may lie in the result's memory.
+    pub(crate) sharing: Sharing,
     /// The call.
     pub(crate) run: Run,
 }
@@ -51,6 +59,8 @@ pub(crate) struct Builder<'p> {
     forms: Vec<Vec<(Form, Place)>>,
     /// Per value: whether a node reads it.
     read_by_node: Vec<bool>,
+    /// Per value: whether a node reads it as images, channels last.
+    read_as_images: Vec<bool>,
 }
 
 impl<'p> Builder<'p> {
@@ -64,8 +74,13 @@ impl<'p> Builder<'p> {
         for id in program.nodes.iter().flat_map(|n| n.inputs.iter().flatten()) {
             read_by_node[id.0] = true;
         }
+        let mut read_as_images = vec![false; program.values.len()];
+        for node in program.nodes.iter().filter(|n| n.domain.is_empty() && IMAGE_OPS.contains(&n.op.as_str())) {
+            node.inputs.first().copied().flatten().into_iter().for_each(|id| read_as_images[id.0] = true);
+        }
+        let (groups, buffers, constants) = (vec![], vec![], vec![]);
         let chains = Chains::of(program);
-        Self { program, isa, groups: vec![], buffers: vec![], constants: vec![], packs, chains, forms, read_by_node }
+        Self { program, isa, groups, buffers, constants, packs, chains, forms, read_by_node, read_as_images }
     }
 
     /// Starts the group of a node.
@@ -86,6 +101,11 @@ impl<'p> Builder<'p> {
     /// Whether a step that has been built already computes the value.
     pub(crate) fn exists(&self, id: ValueId) -> bool {
         !self.forms[id.0].is_empty()
+    }
+
+    /// Whether the value should be computed channels-last: it has such a form, and a node wants it.
+    pub(crate) fn wants_nhwc(&self, id: ValueId) -> bool {
+        self.read_as_images[id.0] && Form::inside(self.ty(id), true).nhwc
     }
 
     /// Whether the value's data is known at compile time.
@@ -144,6 +164,9 @@ impl<'p> Builder<'p> {
             _ => relayout::copy(),
         };
         self.push(&name, vec![from], to, None, run);
+        if have.nhwc == want.nhwc {
+            self.share(Sharing::Elementwise);
+        }
         Ok(())
     }
 
@@ -184,7 +207,7 @@ impl<'p> Builder<'p> {
     }
 
     /// The output index of a value that is one program output and nothing else.
-    fn only_output(&self, id: ValueId) -> Option<usize> {
+    pub(crate) fn only_output(&self, id: ValueId) -> Option<usize> {
         let mut places = self.program.outputs.iter().enumerate().filter(|(_, o)| **o == id).map(|(i, _)| i);
         match (places.next(), places.next()) {
             (Some(i), None) if !self.read_by_node[id.0] => Some(i),
@@ -204,9 +227,25 @@ impl<'p> Builder<'p> {
             self.buffers.push(bytes);
             self.buffers.len() - 1
         });
-        let step = Step { kernel: kernel.into(), operands: Operands { reads, write, scratch }, run };
+        let operands = Operands { reads, write, scratch };
+        let step = Step { kernel: kernel.into(), operands, sharing: Sharing::None, run };
         if let Some(group) = self.groups.last_mut() {
             group.steps.push(step);
+        }
+    }
+
+    /// Adds a step that computes each element of its result from the same elements of one or two operands, which are as
+    /// wide; the result may take an operand's place.
+    pub(crate) fn push_elementwise(&mut self, kernel: &str, reads: Vec<Place>, write: Place, f: elementwise::Function) {
+        let run = elementwise::step(reads.len(), f);
+        self.push(kernel, reads, write, None, run);
+        self.share(Sharing::Elementwise);
+    }
+
+    /// Says what the step that was added last allows.
+    pub(crate) fn share(&mut self, sharing: Sharing) {
+        if let Some(step) = self.groups.last_mut().and_then(|g| g.steps.last_mut()) {
+            step.sharing = sharing;
         }
     }
 

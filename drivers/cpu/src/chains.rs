@@ -17,8 +17,22 @@ pub(crate) struct Chains {
 
 /// Operators of one f32.
 const UNARY: [&str; 16] = [
-    "Relu", "Clip", "LeakyRelu", "HardSigmoid", "HardSwish", "Sigmoid", "Tanh", "Exp", "Erf", "Sqrt", "Log", "Abs", "Neg",
-    "Reciprocal", "Swish", "Gelu",
+    "Relu",
+    "Clip",
+    "LeakyRelu",
+    "HardSigmoid",
+    "HardSwish",
+    "Sigmoid",
+    "Tanh",
+    "Exp",
+    "Erf",
+    "Sqrt",
+    "Log",
+    "Abs",
+    "Neg",
+    "Reciprocal",
+    "Swish",
+    "Gelu",
 ];
 const BINARY: [&str; 4] = ["Add", "Sub", "Mul", "Div"];
 
@@ -61,7 +75,8 @@ impl Chains {
             node.outputs.iter().for_each(|id| maker[id.0] = Some(i));
             node.inputs.iter().flatten().for_each(|id| readers[id.0].push(i));
         }
-        let mut search = Search { program, readers, roots: vec![vec![]; program.nodes.len()], size: vec![0; program.nodes.len()] };
+        let mut search =
+            Search { program, readers, roots: vec![vec![]; program.nodes.len()], size: vec![0; program.nodes.len()] };
         let mut inside = vec![false; n];
         for i in (0..program.nodes.len()).rev() {
             if search.joins(i) {

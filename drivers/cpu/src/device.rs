@@ -1,6 +1,6 @@
 //! The driver and its one device.
 
-use crate::blob::{self, Packs};
+use crate::blob::{self, Packs, Payload};
 use crate::builder::Builder;
 use crate::cost::estimate;
 use crate::executable::CpuProgram;
@@ -8,7 +8,7 @@ use crate::kernels;
 use ottava_hal::host::{self, HostExecutable, HostFence, HostQueue};
 use ottava_hal::{
     BlobKey, Buffer, BufferDesc, Capability, CompileOptions, Cost, Device, DeviceInfo, DeviceKind, Driver, DriverInfo,
-    Error, Executable, Fence, OptionSpec, Options, Program, Queue, Result, Status, ValueId, Verdict,
+    Error, Executable, Fence, OptionSpec, Options, Program, Queue, Result, SharedBytes, Status, ValueId, Verdict,
 };
 use ottava_kernels::{Isa, ThreadPool};
 use std::sync::Arc;
@@ -111,9 +111,10 @@ impl CpuDevice {
     }
 
     /// A program from the bytes of [`CpuProgram::save`].
-    pub(crate) fn restored(&self, payload: &[u8]) -> Result<(Program, CpuProgram)> {
+    pub(crate) fn restored(&self, payload: Payload<'_>) -> Result<(Program, CpuProgram)> {
         let blob::Loaded { program, packs } = blob::load(payload)?;
         let compiled = self.build(&program, packs)?;
+        tracing::debug!(program = %program.name, nodes = program.nodes.len(), "loaded for the cpu");
         Ok((program, compiled))
     }
 
@@ -157,9 +158,11 @@ impl Device for CpuDevice {
     }
 
     fn deserialize(&self, _: &BlobKey, payload: &[u8]) -> Result<Arc<dyn Executable>> {
-        let (program, compiled) = self.restored(payload)?;
-        tracing::debug!(program = %program.name, nodes = program.nodes.len(), "loaded for the cpu");
-        Ok(wrap(&program, compiled))
+        self.restored(Payload::Lent(payload)).map(|(program, compiled)| wrap(&program, compiled))
+    }
+
+    fn deserialize_shared(&self, _: &BlobKey, payload: SharedBytes) -> Result<Arc<dyn Executable>> {
+        self.restored(Payload::Shared(&payload)).map(|(program, compiled)| wrap(&program, compiled))
     }
 
     fn alloc(&self, desc: &BufferDesc) -> Result<Arc<dyn Buffer>> {

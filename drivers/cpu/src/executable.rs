@@ -3,10 +3,10 @@
 //! Several inferences may run at once. Each takes an arena of its own from a pool; the pool's lock is held only to take
 //! one out and to put it back. In the steady state a run allocates nothing.
 
-use crate::arena::{Arena, Memory, Place};
+use crate::arena::{Arena, Memory};
 use crate::blob::{self, Packed, bare};
-use crate::builder::{Builder, Group};
-use crate::plan::{Life, plan};
+use crate::builder::{Builder, Group, Step};
+use crate::sharing;
 use ottava_hal::device::NodeTime;
 use ottava_hal::host::HostProgram;
 use ottava_hal::{Error, Program, Result, Tensor};
@@ -36,20 +36,20 @@ pub(crate) struct CpuProgram {
 impl CpuProgram {
     /// Plans the memory of a finished builder.
     pub(crate) fn new(builder: Builder<'_>, pool: Arc<ThreadPool>) -> Result<Self> {
-        let lives = lives(&builder);
-        let (ranges, arena_bytes) = plan(&lives)?;
+        let steps: Vec<&Step> = builder.groups.iter().flat_map(|g| &g.steps).collect();
+        let layout = sharing::layout(&steps, &builder.buffers)?;
         Ok(Self {
             isa: builder.isa,
             pool,
             groups: builder.groups,
             constants: builder.constants,
-            ranges,
-            arena_bytes,
+            ranges: layout.ranges,
+            arena_bytes: layout.arena_bytes,
             arenas: Mutex::new(vec![]),
             bare: bare(builder.program),
             packed: builder.packs.finish()?,
             #[cfg(test)]
-            dead_after: dead_after(&lives),
+            dead_after: layout.dead_after,
         })
     }
 
@@ -91,29 +91,6 @@ impl CpuProgram {
 
     #[cfg(not(test))]
     fn after_step(&self, _: usize, _: &mut Memory<'_, '_>) {}
-}
-
-/// The life of each buffer: from the step that writes it to the last that reads it.
-fn lives(builder: &Builder<'_>) -> Vec<Life> {
-    let mut lives: Vec<Life> =
-        builder.buffers.iter().map(|&bytes| Life { bytes, first: usize::MAX, last: 0 }).collect();
-    for (i, step) in builder.groups.iter().flat_map(|g| &g.steps).enumerate() {
-        let scratch = step.operands.scratch.map(Place::Buffer);
-        for place in step.operands.reads.iter().copied().chain([step.operands.write]).chain(scratch) {
-            if let Place::Buffer(b) = place {
-                lives[b].first = lives[b].first.min(i);
-                lives[b].last = lives[b].last.max(i);
-            }
-        }
-    }
-    lives
-}
-
-#[cfg(test)]
-fn dead_after(lives: &[Life]) -> Vec<Vec<usize>> {
-    let n_steps = lives.iter().map(|l| l.last + 1).max().unwrap_or(0);
-    let of = |step| lives.iter().enumerate().filter(|(_, l)| l.last == step).map(|(b, _)| b).collect();
-    (0..n_steps).map(of).collect()
 }
 
 fn kernel_of(group: &Group) -> String {

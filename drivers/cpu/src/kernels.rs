@@ -2,7 +2,8 @@
 
 use crate::builder::{Builder, input};
 use crate::ops::{
-    batch_norm, binary, bridge, concat, layer_norm, matmul, movement, pieces, pointwise, pool, product, softmax, table, unary,
+    batch_norm, binary, bridge, concat, layer_norm, matmul, movement, pieces, pointwise, pool, product, softmax, table,
+    unary,
 };
 use ottava_hal::{Capability, Error, Node, OpRow, Reason, Result};
 use ottava_kernels::BinaryOp;
@@ -91,7 +92,7 @@ static TABLE: &[Entry] = &[
     onnx("Reciprocal", unary::rows, pointwise::build),
     onnx("Swish", unary::rows, pointwise::build),
     onnx("Gelu", unary::gelu_rows, pointwise::build),
-    ottava("Quantize", bridge::quantize_rows, pointwise::build),
+    ottava("Quantize", bridge::quantize_rows, bridge::quantized),
     ottava("Dequantize", bridge::dequantize_rows, bridge::dequantized),
     ottava("Requantize", table::rows, table::requantized),
     ottava("Lut", table::lut_rows, table::table),

@@ -21,6 +21,7 @@ mod builder;
 mod chains;
 mod cost;
 mod device;
+mod elementwise;
 mod executable;
 mod form;
 mod kernels;
@@ -29,6 +30,7 @@ mod parallel;
 mod plan;
 mod relayout;
 mod rows;
+mod sharing;
 mod storage;
 mod strided;
 #[cfg(test)]

@@ -1,10 +1,11 @@
 //! Conversions between the forms of a value ([`crate::form`]): transpositions, the sign flip, copies.
 
 use crate::builder::Run;
+use crate::elementwise;
 use crate::form::{Form, channels_first};
 use crate::strided::Walk;
 use ottava_hal::{DataType, Error, Reason, Result, Status, Tensor, TensorType};
-use ottava_kernels::{KernelError, nchw_to_nhwc, nhwc_to_nchw, xor_sign};
+use ottava_kernels::{Exec, KernelError, nchw_to_nhwc, nhwc_to_nchw, xor_sign};
 
 /// A kernel's failure during a run.
 pub(crate) fn failed(error: KernelError) -> Error {
@@ -34,7 +35,8 @@ pub(crate) fn transposition(dtype: DataType, ncs: [usize; 3], to_nhwc: bool) -> 
 
 /// XOR 0x80 on every byte.
 pub(crate) fn flip() -> (String, Run) {
-    ("xor_sign".into(), Box::new(|exec, io| xor_sign(exec, io.bytes(0)?, io.out).map_err(failed)))
+    let flip = |exec: Exec<'_>, [x, _]: [&[u8]; 2], out: &mut [u8]| xor_sign(exec, x, out).map_err(failed);
+    ("xor_sign".into(), elementwise::step(1, Box::new(flip)))
 }
 
 /// The bytes as they are.

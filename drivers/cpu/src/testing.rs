@@ -1,11 +1,13 @@
 //! What the tests share: random programs, the reference's answer, and a comparison bit for bit on every instruction set.
 
+use crate::blob::Payload;
 use crate::device::CpuDevice;
 use crate::executable::CpuProgram;
 use ottava_hal::host::HostProgram;
-use ottava_hal::{DataType, Node, Program, QuantParams, Shape, Tensor, TensorType, Value, ValueId};
+use ottava_hal::{DataType, Node, Program, QuantParams, Shape, SharedBytes, Tensor, TensorType, Value, ValueId};
 use ottava_kernels::Isa;
 use ottava_ops::{EvalCx, InferCx, InferInput, evaluate, infer};
+use std::sync::Arc;
 
 /// A small generator with a fixed seed.
 pub(crate) struct Rng(u64);
@@ -188,9 +190,29 @@ pub(crate) fn run(device: &CpuDevice, program: &Program, inputs: &[Tensor]) -> V
     // Twice: the second run finds a used arena.
     run(&compiled);
     let found = run(&compiled);
-    let (_, restored) = device.restored(&compiled.save().unwrap()).unwrap();
-    assert!(run(&restored).iter().zip(&found).all(|(a, b)| a.bytes() == b.bytes()), "another answer after saving");
+    let saved = compiled.save().unwrap();
+    let mapped = [placed(&saved, 0), placed(&saved, 8), placed(&saved, 1)];
+    for payload in std::iter::once(Payload::Lent(&saved)).chain(mapped.iter().map(Payload::Shared)) {
+        let (_, restored) = device.restored(payload).unwrap();
+        assert!(run(&restored).iter().zip(&found).all(|(a, b)| a.bytes() == b.bytes()), "another answer after saving");
+        assert!(restored.save().unwrap() == saved, "other bytes after saving again");
+    }
     found
+}
+
+/// The bytes in shared memory, `off` bytes behind a multiple of 64.
+pub(crate) fn placed(bytes: &[u8], off: usize) -> SharedBytes {
+    struct Placed(Vec<u8>, usize);
+    impl AsRef<[u8]> for Placed {
+        fn as_ref(&self) -> &[u8] {
+            &self.0[self.1..]
+        }
+    }
+    let mut memory = vec![0; bytes.len() + 64 + off];
+    let at = memory.as_ptr().align_offset(64) + off;
+    memory.truncate(at + bytes.len());
+    memory[at..].copy_from_slice(bytes);
+    Arc::new(Placed(memory, at))
 }
 
 /// Random data for the inputs of a program.

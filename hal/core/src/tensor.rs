@@ -73,6 +73,12 @@ pub struct Tensor {
     len: usize,
 }
 
+impl AsRef<[u8]> for Tensor {
+    fn as_ref(&self) -> &[u8] {
+        self.bytes()
+    }
+}
+
 /// Where the bytes of a tensor are.
 #[derive(Clone)]
 enum Words {

@@ -268,7 +268,7 @@ impl Compiled {
             other => other.map_err(failed)?,
         };
         let key = ottava_plan::blob_key(&open.driver, open.device.info(), program, &options, &open.code_options());
-        partition.blobs = vec![Blob::new(key.map_err(failed)?, &payload).map_err(failed)?];
+        partition.blobs = vec![Blob::new(key.map_err(failed)?, payload).map_err(failed)?];
         Ok(own)
     }
 }

@@ -21,8 +21,6 @@ pub struct Model {
     pub diagnostics: Vec<Diagnostic>,
     /// Size of the file, bytes (without weights that lie beside it).
     pub size_bytes: u64,
-    /// Identifies the network in calibration files.
-    pub fingerprint: u64,
     /// The compiled form, if the file is a plan; the graph then has inputs and outputs and no nodes.
     pub plan: Option<Arc<Plan>>,
 }
@@ -59,7 +57,7 @@ impl Model {
             return Self::of_plan(path);
         }
         let bytes = std::fs::read(path).map_err(|e| Error::reading(codes::MODEL_FILE, path, &e))?;
-        Self::import(path.to_path_buf(), &bytes, path.parent().map(Path::to_path_buf))
+        Self::import(path.to_path_buf(), bytes, path.parent().map(Path::to_path_buf))
     }
 
     /// Reads a plan: inputs, outputs and the compiled form.
@@ -79,21 +77,21 @@ impl Model {
         }
         let size_bytes = std::fs::metadata(path).map_err(|e| Error::reading(codes::PLAN, path, &e))?.len();
         let (origin, diagnostics) = (path.to_path_buf(), Vec::new());
-        Ok(Self { origin, graph, diagnostics, size_bytes, fingerprint: 0, plan: Some(Arc::new(plan)) })
+        Ok(Self { origin, graph, diagnostics, size_bytes, plan: Some(Arc::new(plan)) })
     }
 
     /// Reads an ONNX model from memory; `origin` stands for it in messages. Weights outside the model are refused.
     pub fn from_bytes(origin: impl Into<PathBuf>, bytes: &[u8]) -> Result<Self> {
-        Self::import(origin.into(), bytes, None)
+        Self::import(origin.into(), bytes.to_vec(), None)
     }
 
-    fn import(origin: PathBuf, bytes: &[u8], folder: Option<PathBuf>) -> Result<Self> {
+    fn import(origin: PathBuf, bytes: Vec<u8>, folder: Option<PathBuf>) -> Result<Self> {
         let name = origin.display().to_string();
         let options = ImportOptions { folder };
+        let size_bytes = bytes.len() as u64;
         let (graph, diagnostics) =
-            import_onnx_bytes(bytes.to_vec().into(), &name, &options).map_err(|e| import_error(&origin, e))?;
-        let fingerprint = ottava_quantize::fnv1a(bytes);
-        Ok(Self { origin, graph, diagnostics, size_bytes: bytes.len() as u64, fingerprint, plan: None })
+            import_onnx_bytes(bytes.into(), &name, &options).map_err(|e| import_error(&origin, e))?;
+        Ok(Self { origin, graph, diagnostics, size_bytes, plan: None })
     }
 
     /// The bytes of an ONNX file; equal graphs give equal bytes.

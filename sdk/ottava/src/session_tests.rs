@@ -21,7 +21,7 @@ fn model() -> Model {
     }
     g.outputs = vec![y, next];
     g.opsets.insert(String::new(), 17);
-    Model { origin: "sum.onnx".into(), graph: g, diagnostics: vec![], size_bytes: 0, fingerprint: 0, plan: None }
+    Model { origin: "sum.onnx".into(), graph: g, diagnostics: vec![], size_bytes: 0, plan: None }
 }
 
 fn session(state: bool) -> Session {

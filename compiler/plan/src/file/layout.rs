@@ -18,6 +18,7 @@
 
 use super::FileError;
 use sha2::{Digest, Sha256};
+use std::io::{self, Write};
 use std::ops::Range;
 
 /// The first bytes of every plan file.
@@ -73,8 +74,20 @@ impl Section {
     }
 }
 
-/// The whole file from its sections.
-pub(crate) fn assemble(parts: &[(Kind, &[u8], Sha)]) -> Vec<u8> {
+/// Writes the whole file, section by section.
+pub(crate) fn assemble(parts: &[(Kind, &[u8], Sha)], out: &mut dyn Write) -> io::Result<()> {
+    let mut at = 0usize;
+    let head = head(parts);
+    for bytes in std::iter::once(head.as_slice()).chain(parts.iter().map(|(_, bytes, _)| *bytes)) {
+        out.write_all(&[0; UNIT][..at.next_multiple_of(UNIT) - at])?;
+        out.write_all(bytes)?;
+        at = at.next_multiple_of(UNIT) + bytes.len();
+    }
+    Ok(())
+}
+
+/// Header and table.
+fn head(parts: &[(Kind, &[u8], Sha)]) -> Vec<u8> {
     let mut at = UNIT * (1 + parts.len());
     let mut table = Vec::with_capacity(UNIT * parts.len());
     let mut end = at;
@@ -87,7 +100,7 @@ pub(crate) fn assemble(parts: &[(Kind, &[u8], Sha)]) -> Vec<u8> {
         end = at + bytes.len();
         at = end.next_multiple_of(UNIT);
     }
-    let mut file = Vec::with_capacity(end);
+    let mut file = Vec::with_capacity(UNIT + table.len());
     file.extend_from_slice(&MAGIC);
     for number in [FORMAT, NEEDS, 0, parts.len() as u32] {
         file.extend_from_slice(&number.to_le_bytes());
@@ -96,10 +109,6 @@ pub(crate) fn assemble(parts: &[(Kind, &[u8], Sha)]) -> Vec<u8> {
     let frame = sha(&[&file, table.as_slice()].concat());
     file.extend_from_slice(&frame);
     file.extend_from_slice(&table);
-    for (_, bytes, _) in parts {
-        file.resize(file.len().next_multiple_of(UNIT), 0);
-        file.extend_from_slice(bytes);
-    }
     file
 }
 

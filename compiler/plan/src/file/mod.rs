@@ -38,13 +38,23 @@ const ATTEMPTS: u32 = 64;
 /// # Errors
 /// When the plan does not hold by [`Plan::check`], or a blob does not match its key.
 pub fn to_bytes(plan: &Plan) -> Result<Vec<u8>, FileError> {
+    let mut bytes = Vec::new();
+    put(&encoded(plan)?, &mut bytes).map_err(|e| FileError::io(Path::new("memory"), e))?;
+    Ok(bytes)
+}
+
+/// A plan that holds, in parts.
+fn encoded(plan: &Plan) -> Result<wire::Encoded, FileError> {
     check_machine()?;
     plan.check()?;
-    let encoded = wire::encode(plan)?;
-    let plan_sha = sha(&encoded.plan);
-    let first = (Kind::Plan, encoded.plan.as_slice(), plan_sha);
-    let others = encoded.sections.iter().map(|s| (s.kind, s.data.bytes(), s.sha));
-    Ok(layout::assemble(&std::iter::once(first).chain(others).collect::<Vec<_>>()))
+    Ok(wire::encode(plan)?)
+}
+
+/// Writes the bytes of the file.
+fn put(plan: &wire::Encoded, out: &mut dyn Write) -> io::Result<()> {
+    let first = (Kind::Plan, plan.plan.as_slice(), sha(&plan.plan));
+    let others = plan.sections.iter().map(|s| (s.kind, s.data.bytes(), s.sha));
+    layout::assemble(&std::iter::once(first).chain(others).collect::<Vec<_>>(), out)
 }
 
 /// Writes a plan file; one that is there is replaced at once, never changed.
@@ -52,9 +62,9 @@ pub fn to_bytes(plan: &Plan) -> Result<Vec<u8>, FileError> {
 /// # Errors
 /// As [`to_bytes`], and when the folder cannot be written.
 pub fn write(plan: &Plan, path: &Path) -> Result<(), FileError> {
-    let bytes = to_bytes(plan)?;
+    let encoded = encoded(plan)?;
     let (mut file, new) = new_file(path).map_err(|e| FileError::io(path, e))?;
-    let done = file.write_all(&bytes).and_then(|()| file.sync_all()).and_then(|()| fs::rename(&new, path));
+    let done = put(&encoded, &mut file).and_then(|()| file.sync_all()).and_then(|()| fs::rename(&new, path));
     done.map_err(|e| {
         // What has gone wrong is worth more than a second failure.
         let _ = fs::remove_file(&new);

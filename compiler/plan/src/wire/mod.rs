@@ -13,7 +13,7 @@ mod encode;
 mod v1;
 
 pub(crate) use decode::decode;
-pub(crate) use encode::encode;
+pub(crate) use encode::{Encoded, encode};
 
 /// Tensors up to this many bytes stand in the plan itself.
 const INLINE: usize = 128;

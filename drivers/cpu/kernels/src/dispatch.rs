@@ -1,7 +1,8 @@
 //! Calls through an [`Isa`]: its own kernels, or those of the instruction set that it falls back on.
 
-use crate::depthwise::DepthwisePanel;
-use crate::float::{Line, RowsF32, Runs, TileF32};
+use crate::depthwise::{Band, DepthwiseB, DepthwisePanel, Requant, Sums};
+use crate::depthwise_f32::DepthwiseRow;
+use crate::float::{GemmF32, Line};
 use crate::gemm::Panel;
 use crate::isa::Isa;
 use crate::tile::{GemmRows, GemmTile, Rows, Tile};
@@ -14,18 +15,39 @@ impl Isa {
         unsafe { (self.gemm_u8)(a, rows, panel, tile) }
     }
 
-    /// f32 product of a tile; see [`crate::generic::gemm_f32::tile`].
+    /// f32 product of tiles; see [`crate::generic::gemm_f32::run`].
     #[inline]
-    pub(crate) fn gemm_f32(self, a: &[f32], rows: &RowsF32, runs: &Runs, b: &[Line], tile: &mut TileF32) {
+    pub(crate) fn gemm_f32<L: Line>(self, job: GemmF32<'_, L>) {
         // SAFETY: as in `gemm_u8`.
-        unsafe { (self.gemm_f32)(a, rows, runs, b, tile) }
+        unsafe { (L::kernel(self))(job) }
+    }
+
+    /// f32 depthwise product of neighbouring pixels; see [`crate::generic::depthwise_f32::run`].
+    #[inline]
+    pub(crate) fn depthwise_f32(self, job: DepthwiseRow<'_>) {
+        // SAFETY: as in `gemm_u8`.
+        unsafe { (self.depthwise_f32)(job) }
     }
 
     /// Integer depthwise product of a tile; see [`crate::generic::depthwise_u8::tile`].
     #[inline]
-    pub(crate) fn depthwise_u8(self, a: &[u8], rows: &Rows, panel: &DepthwisePanel<'_>, tile: &mut Tile) {
+    pub(crate) fn depthwise_u8(self, band: &Band<'_>, panel: &DepthwisePanel<'_>, x0: usize, sums: &mut Sums) {
         // SAFETY: as in `gemm_u8`.
-        unsafe { (self.depthwise_u8)(a, rows, panel, tile) }
+        unsafe { (self.depthwise_u8)(band, panel, x0, sums) }
+    }
+
+    /// Whole output rows of all channels, requantized (`fp32_rne`) into `out`, which holds one or two output rows; false where the
+    /// instruction set has no such kernel for the shape.
+    #[inline]
+    pub(crate) fn depthwise_u8_lines(
+        self,
+        band: &Band<'_>,
+        filter: &DepthwiseB,
+        to: &Requant<'_>,
+        out: &mut [u8],
+    ) -> bool {
+        // SAFETY: as in `gemm_u8`.
+        self.depthwise_u8_lines.is_some_and(|lines| unsafe { lines(band, filter, to, out) })
     }
 
     /// Product of centred 16-bit words; see [`crate::generic::gemm_s16::tile`].

@@ -7,7 +7,10 @@ use alloc::borrow::ToOwned;
 use alloc::vec::Vec;
 
 use crate::error::{KernelError, Result};
-use crate::table::{DepthwiseU8Fn, GemmF32Fn, GemmS16Fn, GemmU8Fn, ISAS, KERNELS, Run};
+use crate::float::{LineBf16, LineF16, LineF32};
+use crate::table::{
+    DepthwiseF32Fn, DepthwiseU8Fn, DepthwiseU8LinesFn, GemmF32Fn, GemmS16Fn, GemmU8Fn, ISAS, KERNELS, Run,
+};
 use crate::vectorize::Loops;
 
 /// One line of [`ISAS`].
@@ -32,7 +35,11 @@ pub struct Isa {
     entry: &'static IsaEntry,
     pub(crate) gemm_u8: GemmU8Fn,
     pub(crate) depthwise_u8: DepthwiseU8Fn,
-    pub(crate) gemm_f32: GemmF32Fn,
+    pub(crate) depthwise_u8_lines: Option<DepthwiseU8LinesFn>,
+    pub(crate) gemm_f32: GemmF32Fn<LineF32>,
+    pub(crate) gemm_f16: GemmF32Fn<LineF16>,
+    pub(crate) gemm_bf16: GemmF32Fn<LineBf16>,
+    pub(crate) depthwise_f32: DepthwiseF32Fn,
     pub(crate) gemm_s16: GemmS16Fn,
 }
 
@@ -90,7 +97,11 @@ impl Isa {
             entry,
             gemm_u8: crate::generic::gemm_u8::tile,
             depthwise_u8: crate::generic::depthwise_u8::tile,
-            gemm_f32: crate::generic::gemm_f32::tile,
+            depthwise_u8_lines: None,
+            gemm_f32: crate::generic::gemm_f32::run,
+            gemm_f16: crate::generic::gemm_f32::run,
+            gemm_bf16: crate::generic::gemm_f32::run,
+            depthwise_f32: crate::generic::depthwise_f32::run,
             gemm_s16: crate::generic::gemm_s16::tile,
         };
         let best_last = entry.falls_back.iter().rev().copied().chain([entry.name]);
@@ -98,8 +109,12 @@ impl Isa {
             match kernel.run {
                 Run::GemmU8(f) => isa.gemm_u8 = f,
                 Run::DepthwiseU8(f) => isa.depthwise_u8 = f,
+                Run::DepthwiseU8Lines(f) => isa.depthwise_u8_lines = Some(f),
                 Run::GemmF32(f) => isa.gemm_f32 = f,
                 Run::GemmS16(f) => isa.gemm_s16 = f,
+                Run::GemmF16(f) => isa.gemm_f16 = f,
+                Run::GemmBf16(f) => isa.gemm_bf16 = f,
+                Run::DepthwiseF32(f) => isa.depthwise_f32 = f,
             }
         }
         isa

@@ -11,14 +11,16 @@
 //! |---|---|
 //! | say where to run | [`Isa`], [`ThreadPool`], [`Exec`] |
 //! | integer convolution (any group, depthwise, 1-D, pointwise) or matrix product with a fused [`Epilogue`] | [`ConvU8`] over [`ConvShape`], [`Weights`] |
-//! | the same in f32 | [`ConvF32`] |
-//! | a batch of products of two run-time operands | [`MatMulU8`], [`MatMulF32`] over [`MatMulShape`] |
+//! | the same in f32, with weights stored as f32, f16 or bf16 | [`ConvF32`] over [`FloatWeights`] |
+//! | 8-bit products of two operands known at run time | [`MatMulU8`] over [`MatMulShape`] |
+//! | f32 matrix products of two operands known at run time | [`MatMulF32`] |
 //! | save packed weights and take them back | [`ConvU8::to_packed`], [`ConvU8::from_packed`], the same of [`ConvF32`] |
 //! | pooling | [`max_pool`], [`max_pool_f32`], [`average_pool_u8`], [`average_pool_f32`] over [`PoolShape`] |
 //! | change of parameters or type | [`quantize`], [`dequantize`], [`requantize`], [`xor_sign`] |
 //! | elementwise | [`binary_q`], [`binary_f32`], [`clip_f32`], [`lut`] |
 //! | a chain of f32 operations in one pass, bytes in and out | [`Chain`] |
-//! | layout | [`nchw_to_nhwc`], [`nhwc_to_nchw`] |
+//! | rows | [`softmax_f32`], [`layer_norm_f32`] |
+//! | layout | [`nchw_to_nhwc`], [`nhwc_to_nchw`], [`quantize_nchw_to_nhwc`] |
 //! | list the kernels | [`KERNELS`] |
 //!
 //! ```
@@ -54,9 +56,11 @@ extern crate alloc;
 mod arith;
 mod conv;
 mod depthwise;
+mod depthwise_f32;
 mod dispatch;
 #[cfg(any(test, target_arch = "x86_64"))]
 mod dot;
+mod elements;
 mod elementwise;
 mod epilogue;
 mod error;
@@ -67,6 +71,7 @@ mod float;
 mod float_ops;
 mod gemm;
 mod generic;
+mod half;
 mod isa;
 mod matmul;
 #[cfg(test)]
@@ -75,6 +80,8 @@ mod pointwise;
 #[cfg_attr(not(feature = "std"), path = "pool_single.rs")]
 mod pool;
 mod pooling;
+mod quantize_layout;
+mod row_ops;
 mod shared_out;
 mod stored;
 mod table;
@@ -87,7 +94,8 @@ mod x86_64;
 #[cfg(target_arch = "x86_64")]
 use x86_64::{avx_vnni, avx2, avx512_vnni};
 
-pub use conv::{ConvF32, ConvShape, ConvU8, WeightData, WeightLayout, Weights};
+pub use conv::{ConvF32, ConvShape, ConvU8, FloatWeights, MatMulF32, WeightData, WeightLayout, Weights};
+pub use elements::{PackedBytes, SharedBytes};
 pub use elementwise::{
     BinaryOp, BinaryQ, binary_f32, binary_q, clip_f32, dequantize, lut, quantize, requantize, xor_sign,
 };
@@ -96,9 +104,11 @@ pub use error::{KernelError, Result};
 pub use exec::Exec;
 pub use gemm::Packing;
 pub use isa::Isa;
-pub use matmul::{MatMulF32, MatMulShape, MatMulU8, Strides};
+pub use matmul::{MatMulShape, MatMulU8, Strides};
 pub use pointwise::{Chain, ChainInput, ChainOp, ChainOut, Unary, lut_rows};
 pub use pool::ThreadPool;
 pub use pooling::{PoolShape, average_pool_f32, average_pool_u8, max_pool, max_pool_f32};
+pub use quantize_layout::quantize_nchw_to_nhwc;
+pub use row_ops::{LayerNorm, layer_norm_f32, softmax_f32};
 pub use table::{KERNELS, Kernel};
 pub use transpose::{nchw_to_nhwc, nhwc_to_nchw};

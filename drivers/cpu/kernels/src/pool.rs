@@ -43,6 +43,8 @@ unsafe impl Send for RegionPtr {}
 
 struct State {
     region: Option<RegionPtr>,
+    /// Workers that wait on the condition variable; nobody is woken, at the price of a system call, while there are none.
+    n_parked: usize,
     stop: bool,
 }
 
@@ -64,7 +66,7 @@ impl ThreadPool {
     pub fn new(threads: usize) -> Result<Self> {
         let n_workers = threads.clamp(1, MAX_THREADS) - 1;
         let shared = Arc::new(Shared {
-            state: Mutex::new(State { region: None, stop: false }),
+            state: Mutex::new(State { region: None, n_parked: 0, stop: false }),
             wake: Condvar::new(),
             epoch: AtomicU64::new(0),
             busy: AtomicBool::new(false),
@@ -106,9 +108,14 @@ impl ThreadPool {
 
     fn publish(&self, region: &Region<'_>) {
         let address = core::ptr::from_ref(region).cast::<Region<'static>>();
-        lock(&self.shared.state).region = Some(RegionPtr(address));
+        let mut state = lock(&self.shared.state);
+        state.region = Some(RegionPtr(address));
         self.shared.epoch.fetch_add(1, Ordering::Release);
-        self.shared.wake.notify_all();
+        let is_anyone_parked = state.n_parked > 0;
+        drop(state);
+        if is_anyone_parked {
+            self.shared.wake.notify_all();
+        }
     }
 
     /// After this no worker can enter the region, and all that had entered have left.
@@ -183,7 +190,9 @@ fn next_region(shared: &Shared, seen: &mut u64) -> Option<RegionPtr> {
                 return Some(region);
             }
         }
+        state.n_parked += 1;
         state = shared.wake.wait(state).unwrap_or_else(PoisonError::into_inner);
+        state.n_parked -= 1;
     }
 }
 

@@ -1,15 +1,17 @@
 //! Packed weights as bytes, little-endian, and back. The bytes may come from a stranger: every length is checked, and what
 //! the kernels rely on is checked by those who restore it.
+//!
+//! What is large lies at a multiple of [`ALIGN`] from the beginning, so that it can be used where it is ([`Elements`]).
 
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use crate::elements::{Elements, PackedBytes, Plain};
 use crate::error::{KernelError, Result};
-use crate::gemm::Block;
 
-/// Bytes of a [`Block`].
-const BLOCK: usize = size_of::<Block>();
+/// Alignment of the saved elements: that of a cache line and of every element type.
+pub(crate) const ALIGN: usize = 64;
 
 /// What is said about bytes that no plan has written.
 pub(crate) fn damaged(what: impl Into<String>) -> KernelError {
@@ -26,31 +28,33 @@ pub(crate) fn put_i32s(out: &mut Vec<u8>, numbers: &[i32]) {
     out.extend(numbers.iter().flat_map(|n| n.to_le_bytes()));
 }
 
-/// Appends floats.
-pub(crate) fn put_f32s(out: &mut Vec<u8>, numbers: &[f32]) {
-    out.extend(numbers.iter().flat_map(|n| n.to_le_bytes()));
-}
-
-/// Appends blocks.
-pub(crate) fn put_blocks(out: &mut Vec<u8>, blocks: &[Block]) {
-    out.reserve(blocks.len() * BLOCK);
-    blocks.iter().for_each(|b| out.extend_from_slice(&b.0));
+/// Appends elements behind zeros up to a multiple of [`ALIGN`].
+pub(crate) fn put_elements<T: Plain>(out: &mut Vec<u8>, elements: &[T]) {
+    out.reserve(ALIGN + size_of_val(elements));
+    out.resize(out.len().next_multiple_of(ALIGN), 0);
+    T::store(elements, out);
 }
 
 /// Bytes that are read from front to back.
-pub(crate) struct Stored<'a>(&'a [u8]);
+pub(crate) struct Stored<'a> {
+    packed: PackedBytes<'a>,
+    at: usize,
+}
 
 impl<'a> Stored<'a> {
-    pub(crate) fn new(bytes: &'a [u8]) -> Self {
-        Self(bytes)
+    pub(crate) fn new(packed: PackedBytes<'a>) -> Self {
+        Self { packed, at: 0 }
+    }
+
+    fn left(&self) -> &'a [u8] {
+        self.packed.bytes().get(self.at..).unwrap_or_default()
     }
 
     /// `n` pieces of `N` bytes.
     fn pieces<const N: usize>(&mut self, n: usize) -> Result<&'a [[u8; N]]> {
-        let bytes = n.checked_mul(N).and_then(|bytes| self.0.split_at_checked(bytes));
-        let (mine, rest) =
-            bytes.ok_or_else(|| damaged(format!("{n} times {N} bytes wanted, {} left", self.0.len())))?;
-        self.0 = rest;
+        let bytes = n.checked_mul(N).and_then(|bytes| self.left().get(..bytes));
+        let mine = bytes.ok_or_else(|| damaged(format!("{n} times {N} bytes wanted, {} left", self.left().len())))?;
+        self.at += mine.len();
         Ok(mine.as_chunks().0)
     }
 
@@ -62,17 +66,22 @@ impl<'a> Stored<'a> {
         Ok(self.pieces(n)?.iter().map(|b| i32::from_le_bytes(*b)).collect())
     }
 
-    pub(crate) fn f32s(&mut self, n: usize) -> Result<Vec<f32>> {
-        Ok(self.pieces(n)?.iter().map(|b| f32::from_le_bytes(*b)).collect())
-    }
-
-    pub(crate) fn blocks(&mut self, n: usize) -> Result<Vec<Block>> {
-        Ok(self.pieces::<BLOCK>(n)?.iter().map(|b| Block(*b)).collect())
+    /// The `n` elements of [`put_elements`]; in place where that is possible.
+    pub(crate) fn elements<T: Plain>(&mut self, n: usize) -> Result<Elements<T>> {
+        let gap = self.at.next_multiple_of(ALIGN) - self.at;
+        if self.pieces::<1>(gap)?.iter().any(|b| *b != [0]) {
+            return Err(damaged("the gap before the weights is not zero"));
+        }
+        let elements = self.packed.elements(self.at, n);
+        let missing = || damaged(format!("{n} times {} bytes wanted, {} left", size_of::<T>(), self.left().len()));
+        let elements = elements.ok_or_else(missing)?;
+        self.at += n * size_of::<T>();
+        Ok(elements)
     }
 
     /// An error unless everything has been read.
     pub(crate) fn end(self) -> Result<()> {
-        match self.0.len() {
+        match self.left().len() {
             0 => Ok(()),
             n => Err(damaged(format!("{n} bytes too many"))),
         }

@@ -1,7 +1,8 @@
 //! The tables: one line per instruction set, one line per product kernel. Dispatch, tests, benchmarks and reports derive from them.
 
-use crate::depthwise::DepthwisePanel;
-use crate::float::{Line, RowsF32, Runs, TileF32};
+use crate::depthwise::{Band, DepthwiseB, DepthwisePanel, Requant, Sums};
+use crate::depthwise_f32::DepthwiseRow;
+use crate::float::{GemmF32, LineBf16, LineF16, LineF32};
 use crate::gemm::Panel;
 use crate::generic;
 use crate::isa::IsaEntry;
@@ -17,9 +18,13 @@ use crate::{avx_vnni, avx2, avx512_vnni};
 /// The CPU has the features that the kernel was compiled for. The same holds for the other kinds.
 pub(crate) type GemmU8Fn = unsafe fn(&[u8], &GemmRows, &Panel<'_>, &mut GemmTile);
 /// Depthwise: u8 activations times 16-bit weights to i32; see [`generic::depthwise_u8::tile`].
-pub(crate) type DepthwiseU8Fn = unsafe fn(&[u8], &Rows, &DepthwisePanel<'_>, &mut Tile);
-/// f32 in ascending k with fused multiply-adds; see [`generic::gemm_f32::tile`].
-pub(crate) type GemmF32Fn = unsafe fn(&[f32], &RowsF32, &Runs, &[Line], &mut TileF32);
+pub(crate) type DepthwiseU8Fn = unsafe fn(&Band<'_>, &DepthwisePanel<'_>, usize, &mut Sums);
+/// Depthwise: whole output rows, requantized; see [`crate::Isa::depthwise_u8_lines`].
+pub(crate) type DepthwiseU8LinesFn = unsafe fn(&Band<'_>, &DepthwiseB, &Requant<'_>, &mut [u8]) -> bool;
+/// f32 in ascending k with fused multiply-adds, weights stored in lines `L`; see [`generic::gemm_f32::run`].
+pub(crate) type GemmF32Fn<L> = unsafe fn(GemmF32<'_, L>);
+/// Depthwise in f32; see [`generic::depthwise_f32::run`].
+pub(crate) type DepthwiseF32Fn = unsafe fn(DepthwiseRow<'_>);
 
 /// 16-bit words of both operands, packed at run time; see [`generic::gemm_s16::tile`].
 pub(crate) type GemmS16Fn = unsafe fn(&[i16], &Rows, &[i16], &mut Tile);
@@ -29,7 +34,11 @@ pub(crate) type GemmS16Fn = unsafe fn(&[i16], &Rows, &[i16], &mut Tile);
 pub(crate) enum Run {
     GemmU8(GemmU8Fn),
     DepthwiseU8(DepthwiseU8Fn),
-    GemmF32(GemmF32Fn),
+    DepthwiseU8Lines(DepthwiseU8LinesFn),
+    GemmF32(GemmF32Fn<LineF32>),
+    GemmF16(GemmF32Fn<LineF16>),
+    GemmBf16(GemmF32Fn<LineBf16>),
+    DepthwiseF32(DepthwiseF32Fn),
     GemmS16(GemmS16Fn),
 }
 
@@ -69,34 +78,45 @@ pub(crate) static ISAS: &[IsaEntry] = &[
 /// All product kernels of the architecture.
 pub static KERNELS: &[Kernel] = &[
     kernel("gemm_u8_s8_s32_8x16x4_portable", "portable", 0, Run::GemmU8(generic::gemm_u8::tile)),
-    kernel("dw_u8_s16_s32_4x16x2_portable", "portable", 0, Run::DepthwiseU8(generic::depthwise_u8::tile)),
-    kernel("gemm_f32_f32_f32_6x16x1_portable", "portable", 0, Run::GemmF32(generic::gemm_f32::tile)),
+    kernel("dw_u8_s16_s32_8x8x2_portable", "portable", 0, Run::DepthwiseU8(generic::depthwise_u8::tile)),
+    kernel("gemm_f32_f32_f32_6x16x1_portable", "portable", 0, Run::GemmF32(generic::gemm_f32::run)),
+    kernel("gemm_f32_f16_f32_6x16x1_portable", "portable", 0, Run::GemmF16(generic::gemm_f32::run)),
+    kernel("gemm_f32_bf16_f32_6x16x1_portable", "portable", 0, Run::GemmBf16(generic::gemm_f32::run)),
+    kernel("dw_f32_f32_f32_1x1x1_portable", "portable", 0, Run::DepthwiseF32(generic::depthwise_f32::run)),
     kernel("gemm_s16_s16_s32_4x16x2_portable", "portable", 0, Run::GemmS16(generic::gemm_s16::tile)),
     #[cfg(target_arch = "x86_64")]
     kernel("gemm_u8_s8_s32_8x16x4_avx2", "avx2", 42, Run::GemmU8(avx2::gemm_u8)),
     #[cfg(target_arch = "x86_64")]
-    kernel("dw_u8_s16_s32_4x16x2_avx2", "avx2", 32, Run::DepthwiseU8(avx2::depthwise_u8)),
+    kernel("dw_u8_s16_s32_8x8x2_avx2", "avx2", 32, Run::DepthwiseU8(avx2::depthwise_u8)),
+    #[cfg(target_arch = "x86_64")]
+    kernel("dw_u8_s16_u8_8x8x2_avx2", "avx2", 32, Run::DepthwiseU8Lines(avx2::depthwise_u8_lines)),
     #[cfg(target_arch = "x86_64")]
     kernel("gemm_f32_f32_f32_6x16x1_avx2", "avx2", 16, Run::GemmF32(avx2::gemm_f32)),
     #[cfg(target_arch = "x86_64")]
     kernel("gemm_s16_s16_s32_4x16x2_avx2", "avx2", 32, Run::GemmS16(avx2::gemm_s16)),
+    #[cfg(target_arch = "x86_64")]
+    kernel("gemm_f32_f16_f32_6x16x1_avx2", "avx2", 16, Run::GemmF16(avx2::gemm_f32)),
+    #[cfg(target_arch = "x86_64")]
+    kernel("gemm_f32_bf16_f32_6x16x1_avx2", "avx2", 16, Run::GemmBf16(avx2::gemm_f32)),
+    #[cfg(target_arch = "x86_64")]
+    kernel("dw_f32_f32_f32_4x16x1_avx2", "avx2", 12, Run::DepthwiseF32(avx2::depthwise_f32)),
     #[cfg(target_arch = "x86_64")]
     kernel("gemm_u8_s8_s32_8x16x4_avxvnni", "avxvnni", 64, Run::GemmU8(avx_vnni::gemm_u8)),
     #[cfg(target_arch = "x86_64")]
     kernel("gemm_u8_s8_s32_8x16x4_avx512vnni256", "avx512vnni256", 64, Run::GemmU8(avx512_vnni::gemm_u8_256)),
     #[cfg(target_arch = "x86_64")]
     kernel("gemm_u8_s8_s32_8x16x4_avx512vnni", "avx512vnni", 128, Run::GemmU8(avx512_vnni::gemm_u8)),
-    #[cfg(target_arch = "x86_64")]
-    kernel("gemm_f32_f32_f32_6x16x1_avx512vnni", "avx512vnni", 32, Run::GemmF32(avx512_vnni::gemm_f32)),
 ];
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::depthwise::{DepthwiseB, DepthwiseWindow};
-    use crate::float::{self, PackedF32, RowsF32, Runs, TileF32};
-    use crate::gemm::{COLS, FORMS, Packing, Span, pack};
+    use crate::conv::{FinishF32, OutF32};
+    use crate::depthwise::{Band, CHANNELS, DepthwiseB, DepthwiseWindow, LINES, PIXELS};
+    use crate::float::{self, Line, Packed, Runs, TileRows};
+    use crate::gemm::{COLS, N_RUNS, Packing, Span, pack};
     use crate::isa::Isa;
+    use crate::shared_out::SharedOut;
     use crate::tile::{GEMM_ROWS, GemmTile, ROWS, Rows, Tile};
 
     struct Rng(u64);
@@ -145,7 +165,7 @@ mod tests {
         Rows { at: core::array::from_fn(|r| r.min(n - 1) * stride), n }
     }
 
-    fn check_gemm_u8(kernel: GemmU8Fn, packing: Packing, seen: &mut [u32; FORMS.len()]) {
+    fn check_gemm_u8(kernel: GemmU8Fn, packing: Packing, seen: &mut [u32; N_RUNS]) {
         let mut rng = Rng(0x1234_5678_9ABC_DEF1);
         for (k, kind) in (1..=70).chain([130, 256]).flat_map(|k| (0..KINDS).map(move |w| (k, w))) {
             let n = 1 + (k + kind) % GEMM_ROWS;
@@ -167,44 +187,104 @@ mod tests {
         }
     }
 
-    fn check_depthwise_u8(isa: Isa) {
-        let mut rng = Rng(77);
-        let windows = [[1, 1], [1, 2], [3, 3], [5, 5], [2, 3], [4, 5], [7, 2]];
-        for (case, kernel) in windows.iter().cycle().take(KINDS * windows.len() * 2).enumerate() {
-            let (kind, stride, taps) = (case % KINDS, 1 + case % 3, kernel[0] * kernel[1]);
-            let (pixel, row) = (24, 24 * 16);
-            let w: Vec<i16> = (0..taps * COLS).map(|_| weight(kind, &mut rng)).collect();
-            let window = DepthwiseWindow { kernel: *kernel, row, column: pixel };
-            let packed = DepthwiseB::pack(window, COLS, &|t, c| w[t * COLS + c]).unwrap();
-            for (data, n) in (0..4).flat_map(|d| (1..=ROWS).map(move |n| (d, n))) {
-                let extent = (kernel[0] - 1) * row + ((n - 1) * stride + kernel[1] - 1) * pixel + COLS;
-                let a = activations(data, extent, &mut rng);
-                let mut tile = Tile::ZERO;
-                isa.depthwise_u8(&a, &rows(n, stride * pixel), &packed.block(0), &mut tile);
-                for (r, c) in (0..n).flat_map(|r| (0..COLS).map(move |c| (r, c))) {
-                    let at = |t: usize| t / kernel[1] * row + (t % kernel[1] + r * stride) * pixel + c;
-                    let want: i32 = (0..taps).map(|t| i32::from(a[at(t)]) * i32::from(w[t * COLS + c])).sum();
-                    assert_eq!(tile.0[r][c], want, "{kernel:?} stride {stride} weights {kind} data {data}");
-                }
+    /// One tile of `lines` output rows of one block of channels.
+    fn check_depthwise_tile(kernel: DepthwiseU8Fn, window: DepthwiseWindow, kind: usize, rng: &mut Rng) {
+        let taps = window.kernel[0] * window.kernel[1];
+        let w: Vec<i16> = (0..taps * CHANNELS).map(|_| weight(kind, rng)).collect();
+        let packed = DepthwiseB::pack(window, CHANNELS, &|t, c| w[t * CHANNELS + c]);
+        let (pixel, line) = (CHANNELS + 3, (CHANNELS + 3) * window.columns(PIXELS));
+        for data in 0..4 {
+            let a = activations(data, line * window.rows(), rng);
+            let band = Band { a: &a, first: 0, line, wrap: usize::MAX, n_rows: window.rows(), pixel };
+            let mut sums = [[[0; CHANNELS]; PIXELS]; LINES];
+            // SAFETY: the caller has asked whether this machine runs the kernel.
+            unsafe { kernel(&band, &packed.block(0), 0, &mut sums) };
+            let at = |l: usize, x: usize, t: usize| {
+                let row = l * window.stride[0] + t / window.kernel[1] * window.dilation[0];
+                row * line + (x * window.stride[1] + t % window.kernel[1] * window.dilation[1]) * pixel
+            };
+            let all = (0..window.lines).flat_map(|l| (0..PIXELS).map(move |x| (l, x)));
+            for ((l, x), c) in all.flat_map(|p| (0..CHANNELS).map(move |c| (p, c))) {
+                let tap = |t: usize| i32::from(a[at(l, x, t) + c]) * i32::from(w[t * CHANNELS + c]);
+                let want: i32 = (0..taps).map(tap).sum();
+                assert_eq!(sums[l][x][c], want, "{window:?} weights {kind} data {data} row {l} pixel {x}");
             }
         }
     }
 
-    fn check_gemm_f32(isa: Isa) {
+    fn check_depthwise_u8(kernel: DepthwiseU8Fn) {
+        let mut rng = Rng(77);
+        let kernels = [[1, 1], [1, 2], [3, 3], [5, 5], [2, 3], [4, 5], [7, 2], [7, 7]];
+        for (case, size) in kernels.iter().cycle().take(KINDS * kernels.len() * 3).enumerate() {
+            let (stride, dilation, lines) = (1 + case % 3, 1 + case / 5 % 2, 1 + case / 3 % LINES);
+            let window = DepthwiseWindow { kernel: *size, stride: [stride; 2], dilation: [dilation; 2], lines };
+            check_depthwise_tile(kernel, window, case % KINDS, &mut rng);
+        }
+    }
+
+    /// Two blocks of k, so that sums are continued; every number of rows and of columns in turn.
+    fn check_gemm_f32<L: Line>(isa: Isa, weight: fn(u64) -> L::Weight) {
         let mut rng = Rng(99);
-        let mut value = || (rng.next() as i32 as f32) * 1e-7;
-        for (k, n) in [1, 2, 37].iter().flat_map(|k| (1..=float::ROWS).map(move |n| (*k, n))) {
-            let (a, b): (Vec<f32>, Vec<f32>) =
-                ((0..n * k).map(|_| value()).collect(), (0..k * COLS).map(|_| value()).collect());
-            let packed = PackedF32::pack(k, COLS, &|k, c| b[k * COLS + c]).unwrap();
-            let rows = RowsF32 { at: core::array::from_fn(|r| r.min(n - 1) * k), n };
-            let once =
-                Runs { n_outer: 1, n_inner: 1, len: k, a: 0, a_outer: 0, a_inner: 0, b: 0, b_outer: 0, b_inner: 0 };
-            let mut tile = TileF32::ZERO;
-            isa.gemm_f32(&a, &rows, &once, packed.panel(0), &mut tile);
-            for (r, c) in (0..n).flat_map(|r| (0..COLS).map(move |c| (r, c))) {
-                let want = (0..k).fold(0f32, |acc, i| a[r * k + i].mul_add(b[i * COLS + c], acc));
-                assert_eq!(tile.0[r][c].to_bits(), want.to_bits(), "k {k} row {r} column {c}");
+        for (case, (k, n)) in [1, 2, 9, 37].iter().flat_map(|k| (1..=float::ROWS).map(move |n| (*k, n))).enumerate() {
+            let a: Vec<f32> = (0..n * k).map(|_| rng.next() as i32 as f32 * 1e-7).collect();
+            let b: Vec<L::Weight> = (0..k * COLS).map(|_| weight(rng.next())).collect();
+            let packed = Packed::<L>::pack(k, COLS, &|k, c| b[k * COLS + c]).unwrap();
+            let mut tile = TileRows { at: core::array::from_fn(|r| (r * k) as u32), ..TileRows::default() };
+            tile.out = core::array::from_fn(|r| r as u32);
+            tile.truncate(n);
+            let (cut, cols) = (k / 2, 1 + case * 5 % COLS);
+            let (first, last) = (Runs::once(cut), Runs { a: cut, b: cut, ..Runs::once(k - cut) });
+            let mut out = vec![f32::NAN; n * cols];
+            for (runs, begin) in [(first, true), (last, false)] {
+                let out = &SharedOut::new(&mut out);
+                let finish = FinishF32 { bias: None, residual: None, lo: -1e3, hi: 1e3 };
+                isa.gemm_f32(GemmF32 {
+                    a: &a,
+                    tiles: &[tile],
+                    windows: &[runs],
+                    b: packed.view().panel(0),
+                    next: packed.view().panel(1),
+                    begin,
+                    finish: (!begin).then_some(finish),
+                    out: OutF32 { out, base: 0, stride: cols, cols },
+                });
+            }
+            for (r, c) in (0..n).flat_map(|r| (0..cols).map(move |c| (r, c))) {
+                let w = |i: usize| L::new(core::array::from_fn(|_| b[i * COLS + c])).widen()[0];
+                let want = (0..k).fold(0f32, |acc, i| a[r * k + i].mul_add(w(i), acc)).clamp(-1e3, 1e3);
+                assert_eq!(out[r * cols + c].to_bits(), want.to_bits(), "k {k} row {r} column {c}");
+            }
+        }
+    }
+
+    fn check_depthwise_f32(isa: Isa) {
+        let mut rng = Rng(7);
+        for (case, channels) in [1, 3, 7, 8, 9, 16, 17, 24, 31, 40].into_iter().cycle().take(60).enumerate() {
+            let (n, taps, step) = (1 + case % 9, [case % 4, 1 + case % 5], 1 + case % 2);
+            let line = (n * step + 5) * channels;
+            let mut floats = |n: usize| (0..n).map(|_| rng.next() as i32 as f32 * 1e-7).collect::<Vec<f32>>();
+            let (a, w, other) = (floats(line * 4), floats(20 * channels), floats(n * channels));
+            let mut out = vec![f32::NAN; n * channels];
+            isa.depthwise_f32(DepthwiseRow {
+                a: &a,
+                weights: &w,
+                channels,
+                taps,
+                a_steps: [line, channels, step * channels],
+                w_step: 5 * channels,
+                bias: Some(&w),
+                residual: (case % 3 > 0).then_some(&other),
+                bounds: [-1e3, 1e3],
+                out: &mut out,
+            });
+            for (i, got) in out.iter().enumerate() {
+                let (p, c, mut want) = (i / channels, i % channels, 0f32);
+                for (y, x) in (0..taps[0]).flat_map(|y| (0..taps[1]).map(move |x| (y, x))) {
+                    want = a[y * line + (x + p * step) * channels + c].mul_add(w[(y * 5 + x) * channels + c], want);
+                }
+                want += w[c];
+                want += if case % 3 > 0 { other[i] } else { -0.0 };
+                assert_eq!(got.to_bits(), want.clamp(-1e3, 1e3).to_bits(), "{channels} channels, {taps:?}, pixel {p}");
             }
         }
     }
@@ -237,12 +317,17 @@ mod tests {
             };
             match kernel.run {
                 Run::GemmU8(run) => {
-                    let mut seen = [0; FORMS.len()];
+                    let mut seen = [0; N_RUNS];
                     Packing::ALL.into_iter().for_each(|packing| check_gemm_u8(run, packing, &mut seen));
                     assert!(seen.iter().all(|n| *n > 0), "{}: forms never reached: {seen:?}", kernel.name);
                 }
-                Run::DepthwiseU8(_) => check_depthwise_u8(isa),
-                Run::GemmF32(_) => check_gemm_f32(isa),
+                Run::DepthwiseU8(run) => check_depthwise_u8(run),
+                // Whole rows are compared with the naive convolution in `tests/conv_u8.rs`.
+                Run::DepthwiseU8Lines(_) => {}
+                Run::GemmF32(_) => check_gemm_f32::<LineF32>(isa, |r| (r as i32 as f32) * 1e-7),
+                Run::GemmF16(_) => check_gemm_f32::<LineF16>(isa, |r| r as u16 & 0xBFFF),
+                Run::GemmBf16(_) => check_gemm_f32::<LineBf16>(isa, |r| r as u16 & 0xBFFF),
+                Run::DepthwiseF32(_) => check_depthwise_f32(isa),
                 Run::GemmS16(_) => check_gemm_s16(isa),
             }
         }
@@ -251,7 +336,7 @@ mod tests {
     #[test]
     fn every_model_equals_a_naive_sum() {
         for (name, model) in crate::model::GEMM_U8 {
-            let mut seen = [0; FORMS.len()];
+            let mut seen = [0; N_RUNS];
             Packing::ALL.into_iter().for_each(|packing| check_gemm_u8(*model, packing, &mut seen));
             assert!(seen.iter().all(|n| *n > 0), "{name}: forms never reached: {seen:?}");
         }

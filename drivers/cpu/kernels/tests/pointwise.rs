@@ -4,7 +4,9 @@ mod common;
 
 use common::{Rng, for_each_exec};
 use ottava_hal::refmath::{float, unary as sequences};
-use ottava_kernels::{BinaryOp, Chain, ChainInput, ChainOp, ChainOut, KernelError, OtherQ, OutMut, OutQ, Unary, lut_rows};
+use ottava_kernels::{
+    BinaryOp, Chain, ChainInput, ChainOp, ChainOut, KernelError, OtherQ, OutMut, OutQ, Unary, lut_rows,
+};
 
 type Reference = fn(f32) -> f32;
 
@@ -102,7 +104,11 @@ fn chains_equal_one_operation_after_another() {
 #[test]
 fn rows_alone_and_values_used_twice() {
     let rows = [ChainOp::Row(vec![1.0, 2.0, 3.0]), ChainOp::Row(vec![10.0, 20.0, 30.0]), ChainOp::Floats(0)];
-    let sum = [ChainOp::Binary(BinaryOp::Add, 0, 1), ChainOp::Binary(BinaryOp::Mul, 2, 2), ChainOp::Binary(BinaryOp::Sub, 3, 4)];
+    let sum = [
+        ChainOp::Binary(BinaryOp::Add, 0, 1),
+        ChainOp::Binary(BinaryOp::Mul, 2, 2),
+        ChainOp::Binary(BinaryOp::Sub, 3, 4),
+    ];
     let chain = Chain::new(&[rows.to_vec(), sum.to_vec()].concat(), 3, ChainOut::Floats).unwrap();
     for_each_exec(|exec, name| {
         let mut out = [0.0; 6];

@@ -2,8 +2,8 @@
 //! builder again, which is fast, and takes each packed weight from the bytes, which compiling would have spent its time on.
 //!
 //! Layout, in the encoding of [`ottava_hal::wire`]: four bytes of magic; the version; how many of the program's last inputs
-//! stand for weights; the program; the packed weights in the order in which the builder asks for them. The bytes do not
-//! depend on the instruction set.
+//! stand for weights; the program; the packed weights in the order in which the builder asks for them, each at a multiple of
+//! 64 bytes, so that a mapped file serves them in place. The bytes do not depend on the instruction set.
 //!
 //! The bytes may come from a stranger. The program is checked and assessed like any other, packed weights are checked by
 //! `ottava-kernels`, and no memory is taken that the bytes do not account for. Weights that are not in the bytes become zeros
@@ -20,12 +20,47 @@ use crate::ops::product::is_packed;
 use ottava_hal::host::HostExecutable;
 use ottava_hal::wire::{Inline, Reader, Writer, corrupt, decode, encode};
 use ottava_hal::{Error, Executable, Program, Result, SharedBytes, Tensor, ValueId};
+use ottava_kernels::PackedBytes;
 use std::sync::Arc;
 
 /// First bytes of a payload.
 const MAGIC: [u8; 4] = *b"OCPU";
 /// Version of the layout and of the packed formats.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
+
+/// Where packed weights begin: at a multiple of this.
+const ALIGN: usize = 64;
+
+/// A payload, and the memory that keeps it, if that may be used for longer.
+#[derive(Clone, Copy)]
+pub(crate) enum Payload<'b> {
+    /// Bytes to copy from.
+    Lent(&'b [u8]),
+    /// Bytes that may be kept.
+    Shared(&'b SharedBytes),
+}
+
+impl<'b> Payload<'b> {
+    fn bytes(self) -> &'b [u8] {
+        match self {
+            Self::Lent(bytes) => bytes,
+            Self::Shared(memory) => (**memory).as_ref(),
+        }
+    }
+
+    /// The next packed weights.
+    fn packed(self, r: &mut Reader<'b>) -> Result<PackedBytes<'b>> {
+        let n = r.count(1)?;
+        r.align(ALIGN)?;
+        let (at, bytes) = (r.position(), r.raw(n)?);
+        match self {
+            Self::Lent(_) => Ok(bytes.into()),
+            Self::Shared(memory) => {
+                PackedBytes::shared(memory, at, n).ok_or_else(|| corrupt("the memory of the program has changed"))
+            }
+        }
+    }
+}
 
 /// A payload, read but not built.
 pub(crate) struct Loaded<'b> {
@@ -77,13 +112,18 @@ pub(crate) fn write(bare: &Program, n_packed: u32, packed: &[Packed]) -> Result<
     w.u32(VERSION);
     w.u32(n_packed);
     encode(bare, &mut Inline, &mut w)?;
-    w.list(packed, |w, packed| w.block(&packed.to_bytes()));
+    w.list(packed, |w, packed| {
+        let bytes = packed.to_bytes();
+        w.size(bytes.len());
+        w.align(ALIGN);
+        w.raw(&bytes);
+    });
     Ok(w.into_bytes())
 }
 
 /// Reads a payload.
-pub(crate) fn load(payload: &[u8]) -> Result<Loaded<'_>> {
-    let mut r = Reader::new(payload);
+pub(crate) fn load(payload: Payload<'_>) -> Result<Loaded<'_>> {
+    let mut r = Reader::new(payload.bytes());
     if r.raw(MAGIC.len())? != MAGIC {
         return Err(corrupt("this is no compiled program of the cpu driver"));
     }
@@ -93,18 +133,18 @@ pub(crate) fn load(payload: &[u8]) -> Result<Loaded<'_>> {
     }
     let n_packed = r.u32()?;
     let bare = decode(&mut r, &mut Inline)?;
-    let stored = r.list(8, Reader::block)?;
+    let stored = r.list(8, |r| payload.packed(r))?;
     r.end()?;
-    Ok(Loaded { program: whole(bare, n_packed, payload.len())?, packs: Packs::stored(stored) })
+    Ok(Loaded { program: whole(bare, n_packed, payload.bytes().len())?, packs: Packs::stored(stored) })
 }
 
-/// The program that [`bare`] was made of, with zeros for the weights. A packed weight takes no fewer bytes than it took
-/// before, so none is larger than the payload; the zeros are pages that are never touched, shared by all.
+/// The program that [`bare`] was made of, with zeros for the weights. A packed weight takes at least half of the bytes
+/// that it took before, so none is larger than twice the payload; the zeros are pages that are never touched, shared by all.
 fn whole(mut program: Program, n_packed: u32, payload: usize) -> Result<Program> {
     let first = usize::try_from(n_packed).ok().and_then(|n| program.inputs.len().checked_sub(n));
     let first = first.ok_or_else(|| corrupt("more weights than inputs"))?;
     let only = only_packed(&program);
-    let zeros: SharedBytes = Arc::new(vec![0u8; payload]);
+    let zeros: SharedBytes = Arc::new(vec![0u8; payload.saturating_mul(2)]);
     for id in program.inputs.split_off(first) {
         let value = &mut program.values[id.0];
         let dims = value.ty.shape.known().filter(|_| only[id.0]);

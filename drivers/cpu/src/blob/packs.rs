@@ -1,8 +1,9 @@
-//! Packed weights on their way through the builder: fresh ones are kept for saving, stored ones are handed out in order.
+//! Packed weights on their way through the builder: fresh ones are kept for saving, stored ones are handed out in order,
+//! to be used where they lie if their memory is shared.
 
 use ottava_hal::Result;
 use ottava_hal::wire::corrupt;
-use ottava_kernels::{ConvF32, ConvU8};
+use ottava_kernels::{ConvF32, ConvU8, PackedBytes};
 use std::sync::Arc;
 
 /// The kernel plan of a product, shared with the step that runs it.
@@ -27,19 +28,19 @@ impl Packed {
 #[derive(Default)]
 pub(crate) struct Packs<'b> {
     /// What is left of a payload; `None` if weights are packed afresh.
-    stored: Option<std::vec::IntoIter<&'b [u8]>>,
+    stored: Option<std::vec::IntoIter<PackedBytes<'b>>>,
     /// Those of the steps built so far.
     kept: Vec<Packed>,
 }
 
 impl<'b> Packs<'b> {
     /// Weights of a payload.
-    pub(crate) fn stored(list: Vec<&'b [u8]>) -> Self {
+    pub(crate) fn stored(list: Vec<PackedBytes<'b>>) -> Self {
         Self { stored: Some(list.into_iter()), kept: Vec::new() }
     }
 
     /// The packed weights of the next product; `None` if they are to be packed.
-    pub(crate) fn next(&mut self) -> Result<Option<&'b [u8]>> {
+    pub(crate) fn next(&mut self) -> Result<Option<PackedBytes<'b>>> {
         let Some(stored) = &mut self.stored else { return Ok(None) };
         stored.next().map(Some).ok_or_else(|| corrupt("packed weights are missing"))
     }

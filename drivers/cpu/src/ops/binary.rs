@@ -3,7 +3,7 @@
 //! The kernels want operands of the result's shape. One that is smaller is repeated first: a constant at compile time,
 //! anything else by a copy along strides.
 
-use crate::arena::Place;
+use crate::arena::{Place, elements, elements_mut};
 use crate::builder::{Builder, input, output};
 use crate::form::{Form, dims, flips, stored_dims};
 use crate::relayout::failed;
@@ -12,7 +12,7 @@ use crate::storage::{byte_in, byte_out};
 use crate::strided::{Walk, strides};
 use ottava_hal::capability::{FusedSupport, Predicate};
 use ottava_hal::{Error, Node, OpRow, Reason, Result, Tensor, TensorType, ValueId};
-use ottava_kernels::{BinaryOp, BinaryQ, binary_q};
+use ottava_kernels::{BinaryOp, BinaryQ, Exec, binary_f32, binary_q, clip_f32};
 
 /// Rows of an arithmetic operator.
 pub(crate) fn rows(op: &'static str) -> Vec<OpRow> {
@@ -59,14 +59,26 @@ pub(crate) fn build(builder: &mut Builder<'_>, node: &Node, op: BinaryOp) -> Res
     let (y_scale, out) = byte_out(ty, node, signed)?;
     let q = BinaryQ { a, b, lo: f32::NEG_INFINITY, hi: f32::INFINITY, y_scale, out };
     let name = builder.kernel(&format!("{}_u8_u8_u8", node.op.to_lowercase()));
-    builder.push(
-        &name,
-        reads,
-        write,
-        None,
-        Box::new(move |exec, io| binary_q(exec, op, &q, io.bytes(0)?, io.bytes(1)?, io.out).map_err(failed)),
-    );
+    let run =
+        move |exec: Exec<'_>, [a, b]: [&[u8]; 2], out: &mut [u8]| binary_q(exec, op, &q, a, b, out).map_err(failed);
+    builder.push_elementwise(&name, reads, write, Box::new(run));
     Ok(())
+}
+
+/// One operation of f32.
+pub(crate) fn push_f32(builder: &mut Builder<'_>, name: &str, reads: Vec<Place>, write: Place, op: BinaryOp) {
+    let run = move |exec: Exec<'_>, [a, b]: [&[u8]; 2], out: &mut [u8]| {
+        binary_f32(exec, op, elements(a)?, elements(b)?, elements_mut(out)?).map_err(failed)
+    };
+    builder.push_elementwise(name, reads, write, Box::new(run));
+}
+
+/// f32 between two bounds.
+pub(crate) fn push_clip(builder: &mut Builder<'_>, name: &str, from: Place, to: Place, (lo, hi): (f32, f32)) {
+    let run = move |exec: Exec<'_>, [x, _]: [&[u8]; 2], out: &mut [u8]| {
+        clip_f32(exec, elements(x)?, lo, hi, elements_mut(out)?).map_err(failed)
+    };
+    builder.push_elementwise(name, vec![from], to, Box::new(run));
 }
 
 /// The value in the given layout with the extents of `to`.

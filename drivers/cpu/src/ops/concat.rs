@@ -5,6 +5,7 @@ use crate::arena::Io;
 use crate::builder::{Builder, bytes_of, input, output};
 use crate::form::{Form, dims, stored_dims};
 use crate::rows::{byte, float, needs, row, when};
+use crate::sharing::Sharing;
 use ottava_hal::capability::FusedSupport;
 use ottava_hal::{Error, Node, OpRow, Program, Reason, Result, Status, TensorType};
 
@@ -60,14 +61,30 @@ pub(crate) fn build(builder: &mut Builder<'_>, node: &Node) -> Result<()> {
     }
     let to = builder.result(y, nhwc)?;
     let name = format!("concat_b{}", ty.dtype.bits());
+    let places = if rows == 1 { places(&parts) } else { vec![] };
     builder.push(&name, reads, to, None, Box::new(move |_, io| copy_parts(&parts, rows, io)));
+    builder.share(Sharing::Parts(places));
     Ok(())
+}
+
+/// Where each part of a single row lies, if it is taken as it is: its producer may write it there.
+fn places(parts: &[Part]) -> Vec<Option<usize>> {
+    let mut first = 0;
+    let mut place = |p: &Part| {
+        first += p.bytes;
+        p.table.is_none().then_some(first - p.bytes)
+    };
+    parts.iter().map(&mut place).collect()
 }
 
 fn copy_parts(parts: &[Part], rows: usize, io: Io<'_>) -> Result<()> {
     let row: usize = parts.iter().map(|p| p.bytes).sum();
     let mut first = 0;
     for (i, p) in parts.iter().enumerate() {
+        if io.held_at(i) == Some(first) {
+            first += p.bytes;
+            continue;
+        }
         let from = io.bytes(i)?;
         if from.len() != p.bytes * rows || io.out.len() != row * rows {
             return Err(Error::failed(Status::Internal, "parts of a concatenation have other sizes than planned"));

@@ -1,16 +1,14 @@
 //! LayerNormalization in f32 over contiguous rows, in the two passes of numerics.md section 7.
 
 use super::product::constant;
-use super::softmax::for_rows;
+use crate::arena::Io;
 use crate::builder::{Builder, input, output};
 use crate::form::dims;
+use crate::relayout::failed;
 use crate::rows::{float, float_constant, needs, row, when};
 use ottava_hal::capability::Operand;
-use ottava_hal::refmath::rows::layer_norm_row;
 use ottava_hal::{Error, Node, OpRow, Program, Reason, Result};
-
-/// Elements that one task computes, at least.
-const CHUNK: usize = 1 << 12;
+use ottava_kernels::{Exec, LayerNorm, layer_norm_f32};
 
 /// Rows of LayerNormalization: scale and bias are constants of a row's shape.
 pub(crate) fn rows(op: &'static str) -> Vec<OpRow> {
@@ -45,18 +43,11 @@ pub(crate) fn build(builder: &mut Builder<'_>, node: &Node) -> Result<()> {
     let (gamma, beta) = (operand(1)?, operand(2)?);
     let from = builder.operand(input(node, 0)?, false)?;
     let to = builder.result(output(node)?, false)?;
-    let chunk = CHUNK.div_ceil(len) * len;
-    builder.push(
-        "layernormalization_f32",
-        vec![from],
-        to,
-        None,
-        Box::new(move |exec, mut io| {
-            let x = io.read::<f32>(0)?;
-            for_rows(exec, x, io.out::<f32>()?, (len, chunk), &|x, y| {
-                layer_norm_row(x, gamma.as_deref(), beta.as_deref(), eps, y);
-            })
-        }),
-    );
+    let name = builder.kernel("layernormalization_f32");
+    let run = move |exec: Exec<'_>, mut io: Io<'_>| {
+        let norm = LayerNorm { len, scale: gamma.as_deref(), bias: beta.as_deref(), eps };
+        layer_norm_f32(exec, &norm, io.read(0)?, io.out()?).map_err(failed)
+    };
+    builder.push(&name, vec![from], to, None, Box::new(run));
     Ok(())
 }

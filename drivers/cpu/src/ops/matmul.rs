@@ -1,5 +1,5 @@
-//! MatMul. With a constant matrix on the right it is a [`product`] whose weights are packed once; this file is about all
-//! others, as in attention: batched products of computed operands, 8-bit or f32.
+//! MatMul. With a constant matrix on the right it is a [`product`] whose weights are packed once, and floats have a file of
+//! their own; this one is about 8-bit products of computed operands, as in attention.
 //!
 //! A Transpose that only such products read is not carried out: they read its input along permuted strides. A Transpose
 //! that alone reads a product's result and moves the product's rows to the front of its batch is the order in which the
@@ -18,7 +18,7 @@ use crate::strided::strides;
 use ottava_hal::capability::{FusedSupport, Predicate};
 use ottava_hal::refmath::requant::{Q31, check_fp32_multiplier, fp32_multiplier};
 use ottava_hal::{Error, Node, OpRow, Program, Reason, RequantMode, Result, TensorType, ValueId};
-use ottava_kernels::{Epilogue, Exec, MatMulF32, MatMulShape, MatMulU8, OutMut, Strides};
+use ottava_kernels::{Epilogue, Exec, MatMulShape, MatMulU8, OutMut, Strides};
 
 /// Rows of MatMul.
 pub(crate) fn rows(op: &'static str) -> Vec<OpRow> {
@@ -27,7 +27,8 @@ pub(crate) fn rows(op: &'static str) -> Vec<OpRow> {
 
 /// Steps of MatMul.
 pub(crate) fn build(builder: &mut Builder<'_>, node: &Node) -> Result<()> {
-    if packs(builder.program, node) { product::build(builder, node) } else { computed(builder, node) }
+    let typed = builder.ty(input(node, 0)?).quant.is_some();
+    if typed && !packs(builder.program, node) { computed(builder, node) } else { product::build(builder, node) }
 }
 
 fn computed_rows(op: &'static str) -> Vec<OpRow> {
@@ -37,9 +38,8 @@ fn computed_rows(op: &'static str) -> Vec<OpRow> {
     let clamp = FusedSupport { clamp: true, ..FusedSupport::default() };
     let typed = OpRow { fused: clamp, ..row(op, vec![byte(), byte()], byte()) };
     let to_float = row(op, vec![byte(), byte()], float());
-    let plain = row(op, vec![float(), float()], float());
     let integer: [Predicate; 3] = [computed, fits, short];
-    vec![when(typed, integer), when(to_float, integer), when(plain, [computed, fits])]
+    vec![when(typed, integer), when(to_float, integer)]
 }
 
 /// Whether the right operand is a constant matrix, which is packed at compile time instead.
@@ -139,8 +139,9 @@ pub(super) fn left_out(program: &Program, id: ValueId) -> Option<&Node> {
     let mut readers = program.nodes.iter().filter(|n| n.inputs.contains(&Some(id))).peekable();
     let is_read = readers.peek().is_some();
     let folds = |n: &Node| n.op == "MatMul" && n.domain.is_empty() && !packs(program, n) && n.inputs.len() == 2;
-    let wide = program.ty(id).shape.0.len() >= 2 && !program.outputs.contains(&id);
-    (is_read && wide && readers.all(folds)).then_some(node)
+    let typed = program.ty(id).quant.is_some() && program.ty(id).shape.0.len() >= 2;
+    let inner = typed && !program.outputs.contains(&id);
+    (is_read && inner && readers.all(folds)).then_some(node)
 }
 
 /// Where the result goes: the value to write, and the products side by side in a row of it.
@@ -193,22 +194,7 @@ fn computed(builder: &mut Builder<'_>, node: &Node) -> Result<()> {
     let (left, right) = (operand(&extents.a, &a.strides, batch), operand(&extents.b, &b.strides, batch));
     let shape = MatMulShape { m: *m, k: *k, n: *n, a: left, b: right, side };
     let reads = vec![builder.operand(a.id, false)?, builder.operand(b.id, false)?];
-    if builder.ty(a.id).quant.is_some() {
-        typed(builder, node, y, shape, reads)
-    } else {
-        plain(builder, node, y, shape, reads)
-    }
-}
-
-fn plain(builder: &mut Builder<'_>, node: &Node, y: ValueId, shape: MatMulShape, reads: Vec<Place>) -> Result<()> {
-    let plan = MatMulF32::new(shape).map_err(|e| refused(node, e))?;
-    let (to, name, scratch) = (builder.result(y, false)?, builder.kernel("matmul_f32_f32"), plan.scratch_len());
-    let run = move |exec: Exec<'_>, mut io: Io<'_>| {
-        let scratch = std::mem::take(&mut io.scratch);
-        plan.run(exec, io.read(0)?, io.read(1)?, io.out()?, scratch).map_err(failed)
-    };
-    builder.push(&name, reads, to, Some(scratch), Box::new(run));
-    Ok(())
+    typed(builder, node, y, shape, reads)
 }
 
 fn typed(builder: &mut Builder<'_>, node: &Node, y: ValueId, shape: MatMulShape, reads: Vec<Place>) -> Result<()> {

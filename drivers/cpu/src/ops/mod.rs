@@ -7,6 +7,7 @@ pub(crate) mod bridge;
 pub(crate) mod concat;
 pub(crate) mod layer_norm;
 pub(crate) mod matmul;
+pub(crate) mod matmul_f32;
 pub(crate) mod movement;
 pub(crate) mod pieces;
 pub(crate) mod pointwise;

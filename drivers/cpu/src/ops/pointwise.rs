@@ -4,18 +4,17 @@
 use super::binary::{repeat_strides, repeated};
 use super::product::constant;
 use super::unary::function;
-use crate::arena::{Io, Place};
+use crate::arena::{Io, Place, elements, elements_mut};
 use crate::builder::{Builder, Run, input, output};
 use crate::chains::{is_dequantize, is_quantize, operands};
+use crate::elementwise::Function;
 use crate::form::{Form, dims, stored_dims};
 use crate::relayout::failed;
 use crate::rows::act_bounds;
 use crate::storage::{byte_in, byte_out};
 use crate::strided::Walk;
 use ottava_hal::{Error, Node, Result, Status, Tensor, TensorType, ValueId};
-use ottava_kernels::{
-    BinaryOp, Chain, ChainInput, ChainOp, ChainOut, Exec, OutMut, ThreadPool, Unary, lut, lut_rows,
-};
+use ottava_kernels::{BinaryOp, Chain, ChainInput, ChainOp, ChainOut, Exec, OutMut, ThreadPool, Unary, lut, lut_rows};
 use std::collections::BTreeMap;
 
 /// Tables per column are worth building for at least so many rows, and up to so many bytes.
@@ -41,7 +40,7 @@ pub(crate) fn build(builder: &mut Builder<'_>, node: &Node) -> Result<()> {
     if builder.chains.is_inside(y) {
         return Ok(());
     }
-    let nhwc = leaves(builder, node)?.into_iter().any(|id| builder.is_nhwc(id));
+    let nhwc = builder.only_output(y).is_none() && leaves(builder, node)?.into_iter().any(|id| builder.is_nhwc(id));
     let shape = builder.ty(y);
     let mut draft = Draft::default();
     draft.node(builder, node, (shape, nhwc))?;
@@ -190,14 +189,39 @@ fn push(builder: &mut Builder<'_>, draft: Draft, out: ChainOut, to: Place, ty: &
     let name = builder.kernel(&draft.names.join("+"));
     let byte_function = bytes == [true] && matches!(out, ChainOut::Bytes(..));
     let period = draft.period.max(1);
-    let table = byte_function && match draft.period {
-        0 => true,
-        p => chain.is_costly() && n / p >= MIN_ROWS && p.saturating_mul(256) <= MAX_TABLE_BYTES,
-    };
-    let run = if table { table_run(builder, &chain, period)? } else { chain_run(chain, bytes) };
-    let name = if table { format!("lut({name})") } else { name };
-    builder.push(&name, reads, to, None, run);
+    let table = byte_function
+        && match draft.period {
+            0 => true,
+            p => chain.is_costly() && n / p >= MIN_ROWS && p.saturating_mul(256) <= MAX_TABLE_BYTES,
+        };
+    if table {
+        let run = table_run(builder, &chain, period)?;
+        builder.push(&format!("lut({name})"), reads, to, None, run);
+        return Ok(());
+    }
+    let to_bytes = chain.is_quantized();
+    if draft.period == 0 && (1..=2).contains(&bytes.len()) && bytes.iter().all(|b| *b == to_bytes) {
+        builder.push_elementwise(&name, reads, to, in_place_run(chain, bytes));
+    } else {
+        builder.push(&name, reads, to, None, chain_run(chain, bytes));
+    }
     Ok(())
+}
+
+/// A chain without rows, whose result may replace an operand.
+fn in_place_run(chain: Chain, bytes: Vec<bool>) -> Function {
+    Box::new(move |exec, operands, out| {
+        let input = |i: usize| {
+            let x = operands[i];
+            Ok::<_, Error>(if bytes[i] { ChainInput::Bytes(x) } else { ChainInput::Floats(elements(x)?) })
+        };
+        let out = if chain.is_quantized() { OutMut::Bytes(out) } else { OutMut::F32(elements_mut(out)?) };
+        match bytes.len() {
+            1 => chain.run(exec, &[input(0)?], out),
+            _ => chain.run(exec, &[input(0)?, input(1)?], out),
+        }
+        .map_err(failed)
+    })
 }
 
 fn chain_run(chain: Chain, bytes: Vec<bool>) -> Run {

@@ -3,6 +3,7 @@
 //! All three are a convolution of the kernels crate over NHWC; a matrix product is its 1 x 1 case. Whether the integer or
 //! the float kernel runs follows from the types.
 
+use super::matmul_f32;
 use super::product_f32;
 use super::product_typed;
 use super::window::{Window, height_width};
@@ -128,7 +129,7 @@ pub(crate) fn gemm_rows(op: &'static str) -> Vec<OpRow> {
 
 /// Rows of MatMul; leading axes of the first operand are rows of one matrix.
 pub(crate) fn matmul_rows(op: &'static str) -> Vec<OpRow> {
-    rows(op, (1, usize::MAX), &[])
+    rows(op, (1, usize::MAX), &[]).into_iter().chain(matmul_f32::rows(op)).collect()
 }
 
 fn rows(op: &'static str, ranks: (usize, usize), attrs: &[Predicate]) -> Vec<OpRow> {
@@ -215,6 +216,9 @@ fn fits_i32() -> Predicate {
 
 /// Steps of a product.
 pub(crate) fn build(builder: &mut Builder<'_>, node: &Node) -> Result<()> {
+    if node.op == "MatMul" && matmul_f32::applies(builder, node) {
+        return matmul_f32::build(builder, node);
+    }
     let product = Product::of(builder.program, node)?;
     if builder.ty(input(node, 0)?).quant.is_some() {
         product_typed::build(builder, node, product)

@@ -1,7 +1,9 @@
-//! Float products (numerics.md section 7): one accumulator per output, ascending K, the bias added last.
+//! Float products (numerics.md section 7): one accumulator per output, ascending K, then the bias, a residual and the activation.
+//!
+//! Weights that were f16 or bf16 before the compiler folded their Cast are packed as such again: the kernels store all weights in the
+//! smallest type that holds them exactly, and the arithmetic is that of their f32 values.
 
-use super::product::{Product, bias, constant};
-use super::residual;
+use super::product::{Product, bias, constant, residual};
 use crate::arena::Io;
 use crate::blob::Packed;
 use crate::builder::{Builder, input, output, refused};
@@ -13,6 +15,25 @@ use std::sync::Arc;
 
 /// Steps of a float product.
 pub(crate) fn build(builder: &mut Builder<'_>, node: &Node, product: Product) -> Result<()> {
+    let plan = Arc::new(plan(builder, node, &product)?);
+    builder.packs.keep(Packed::F32(Arc::clone(&plan)));
+    let mut reads = vec![builder.operand(input(node, 0)?, product.nhwc)?];
+    let other = residual(node);
+    if let Some(id) = other {
+        reads.push(builder.operand(id, product.nhwc)?);
+    }
+    let write = builder.result(output(node)?, product.nhwc)?;
+    let name = builder.kernel(&format!("{}_f32", node.op.to_lowercase()));
+    let run = move |exec: Exec<'_>, mut io: Io<'_>| {
+        let other = if other.is_some() { Some(io.read(1)?) } else { None };
+        plan.run_add(exec, io.read(0)?, other, io.out()?).map_err(failed)
+    };
+    builder.push(&name, reads, write, None, Box::new(run));
+    Ok(())
+}
+
+/// The kernel plan: packed afresh, or from a payload.
+fn plan(builder: &mut Builder<'_>, node: &Node, product: &Product) -> Result<ConvF32> {
     let program = builder.program;
     let bias: Option<Vec<f32>> = match bias(node) {
         None => None,
@@ -21,27 +42,13 @@ pub(crate) fn build(builder: &mut Builder<'_>, node: &Node, product: Product) ->
             many => Some(many.to_vec()),
         },
     };
-    let apart = residual::is_apart(builder, node)?;
-    let (lo, hi) = if apart { (f32::NEG_INFINITY, f32::INFINITY) } else { act_bounds(node) };
+    let (bias, (lo, hi)) = (bias.as_deref(), act_bounds(node));
     let plan = match builder.packs.next()? {
-        Some(packed) => ConvF32::from_packed(product.shape, packed, bias.as_deref(), lo, hi),
+        Some(packed) => ConvF32::from_packed(product.shape, packed, bias, lo, hi),
         None => {
-            let weights = constant(program, input(node, 1)?)?.as_slice::<f32>()?;
-            ConvF32::new(product.shape, weights, product.layout, bias.as_deref(), lo, hi)
+            let weights = constant(program, input(node, 1)?)?.as_slice()?;
+            ConvF32::new(product.shape, weights, product.layout, bias, lo, hi)
         }
     };
-    let plan = Arc::new(plan.map_err(|e| refused(node, e))?);
-    builder.packs.keep(Packed::F32(Arc::clone(&plan)));
-    let x = builder.operand(input(node, 0)?, product.nhwc)?;
-    let y = output(node)?;
-    let write = if apart {
-        let bytes = residual::f32_bytes(builder.ty(y))?;
-        builder.buffer(bytes)
-    } else {
-        builder.result(y, product.nhwc)?
-    };
-    let name = builder.kernel(&format!("{}_f32", node.op.to_lowercase()));
-    let run = move |exec: Exec<'_>, mut io: Io<'_>| plan.run(exec, io.read(0)?, io.out()?).map_err(failed);
-    builder.push(&name, vec![x], write, None, Box::new(run));
-    if apart { residual::finish(builder, node, write, product.nhwc) } else { Ok(()) }
+    plan.map_err(|e| refused(node, e))
 }

@@ -1,6 +1,7 @@
 //! The residual form for operands that no epilogue takes: the product in f32, then the sum, the activation and, for a
 //! quantized result, Quantize, one step each (numerics.md section 4, the fused form). Fused and unfused cannot differ.
 
+use super::binary::{push_clip, push_f32};
 use super::product::residual;
 use crate::arena::{Io, Place};
 use crate::builder::{Builder, output};
@@ -8,7 +9,7 @@ use crate::relayout::failed;
 use crate::rows::act_bounds;
 use crate::storage::{byte_in, byte_out};
 use ottava_hal::{DataType, Error, Node, Reason, Result, TensorType};
-use ottava_kernels::{BinaryOp, Exec, binary_f32, clip_f32, dequantize, quantize};
+use ottava_kernels::{BinaryOp, Exec, dequantize, quantize};
 
 /// Whether a node has a residual that its kernel's epilogue cannot add.
 pub(crate) fn is_apart(builder: &Builder<'_>, node: &Node) -> Result<bool> {
@@ -34,15 +35,11 @@ pub(crate) fn finish(builder: &mut Builder<'_>, node: &Node, product: Place, nhw
     let plain = ty.quant.is_none();
     let mut at = if plain && !clipped { builder.result(y, nhwc)? } else { builder.buffer(bytes) };
     let name = builder.kernel("add_f32");
-    let add = |exec: Exec<'_>, mut io: Io<'_>| {
-        binary_f32(exec, BinaryOp::Add, io.read(0)?, io.read(1)?, io.out()?).map_err(failed)
-    };
-    builder.push(&name, vec![product, other], at, None, Box::new(add));
+    push_f32(builder, &name, vec![product, other], at, BinaryOp::Add);
     if clipped {
         let to = if plain { builder.result(y, nhwc)? } else { builder.buffer(bytes) };
         let name = builder.kernel("clip_f32");
-        let clip = move |exec: Exec<'_>, mut io: Io<'_>| clip_f32(exec, io.read(0)?, lo, hi, io.out()?).map_err(failed);
-        builder.push(&name, vec![at], to, None, Box::new(clip));
+        push_clip(builder, &name, at, to, (lo, hi));
         at = to;
     }
     if plain { Ok(()) } else { quantized(builder, node, at, nhwc) }

@@ -3,13 +3,13 @@
 use crate::builder::{Builder, Run, input, output};
 use crate::form::dims;
 use crate::parallel::for_chunks;
+use crate::relayout::failed;
 use crate::rows::{byte, float, needs, row, when};
 use crate::storage::{byte_out, held};
 use ottava_hal::refmath::quantize::Target;
-use ottava_hal::refmath::rows::softmax_row;
 use ottava_hal::refmath::softmax::{SOFTMAX_ROW_LIMIT, SoftmaxLut};
 use ottava_hal::{Error, Node, OpRow, Program, Reason, Result};
-use ottava_kernels::Exec;
+use ottava_kernels::{Exec, softmax_f32};
 
 /// Elements that one task computes, at least.
 const CHUNK: usize = 1 << 12;
@@ -45,7 +45,8 @@ pub(crate) fn build(builder: &mut Builder<'_>, node: &Node) -> Result<()> {
     let from = builder.operand(input(node, 0)?, false)?;
     let to = builder.result(output(node)?, false)?;
     if builder.ty(output(node)?).quant.is_none() {
-        builder.push("softmax_f32", vec![from], to, None, float_rows(len, chunk));
+        let name = builder.kernel("softmax_f32");
+        builder.push(&name, vec![from], to, None, float_rows(len));
         return Ok(());
     }
     let (scale, out) = byte_out(builder.ty(output(node)?), node, false)?;
@@ -56,10 +57,10 @@ pub(crate) fn build(builder: &mut Builder<'_>, node: &Node) -> Result<()> {
     Ok(())
 }
 
-fn float_rows(len: usize, chunk: usize) -> Run {
+fn float_rows(len: usize) -> Run {
     Box::new(move |exec, mut io| {
         let x = io.read::<f32>(0)?;
-        for_rows(exec, x, io.out::<f32>()?, (len, chunk), &|x, y| softmax_row(x, y))
+        softmax_f32(exec, len, x, io.out()?).map_err(failed)
     })
 }
 
@@ -74,7 +75,7 @@ fn byte_rows(lut: SoftmaxLut, len: usize, chunk: usize) -> Run {
 }
 
 /// Calls `row` with each row of `x` and its place in `out`, on all threads.
-pub(super) fn for_rows<T: Copy + Send + Sync>(
+fn for_rows<T: Copy + Send + Sync>(
     exec: Exec<'_>,
     x: &[T],
     out: &mut [T],

@@ -9,7 +9,7 @@ use ottava_hal::capability::{FusedSupport, Operand, QuantKind};
 use ottava_hal::refmath::elementwise::requantize;
 use ottava_hal::refmath::quantize::{Affine, Target, quantize_f32};
 use ottava_hal::{DataType, Error, Node, OpRow, Reason, Result, TensorType};
-use ottava_kernels::lut;
+use ottava_kernels::{Exec, lut};
 
 /// Steps through all 256 entries of a table: stored input to stored output.
 type Function<'f> = &'f dyn Fn(i32) -> Result<i32>;
@@ -109,13 +109,8 @@ fn build(builder: &mut Builder<'_>, node: &Node, f: Function<'_>) -> Result<()> 
     let (to, signed) = builder.result_signed(y, nhwc)?;
     let table = held_table(builder.ty(x), builder.ty(y), node, signed, f)?;
     let name = builder.kernel("lut_u8_u8");
-    builder.push(
-        &name,
-        vec![from],
-        to,
-        None,
-        Box::new(move |exec, io| lut(exec, io.bytes(0)?, &table, io.out).map_err(failed)),
-    );
+    let run = move |exec: Exec<'_>, [x, _]: [&[u8]; 2], out: &mut [u8]| lut(exec, x, &table, out).map_err(failed);
+    builder.push_elementwise(&name, vec![from], to, Box::new(run));
     Ok(())
 }
 

@@ -33,7 +33,9 @@ pub(crate) fn function(program: &Program, node: &Node) -> Result<Unary> {
         "Reciprocal" => Unary::Reciprocal,
         "Swish" => Unary::Swish(float("alpha", 1.0)?),
         "Gelu" => Unary::Gelu,
-        _ => return Err(Error::unsupported(Reason::OpUnknown, format!("no elementwise kernel for {}", node.full_op()))),
+        _ => {
+            return Err(Error::unsupported(Reason::OpUnknown, format!("no elementwise kernel for {}", node.full_op())));
+        }
     })
 }
 

@@ -3,6 +3,7 @@
 mod cases;
 mod device;
 mod matmul;
+mod memory;
 mod movement;
 pub(crate) mod network;
 mod pointwise;

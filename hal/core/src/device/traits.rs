@@ -5,7 +5,7 @@ use super::{
 };
 use crate::fault::Fault;
 use crate::host::HostMemory;
-use crate::{Capability, Cost, Error, Fence, Program, Reason, Result, Tensor, TensorType, Verdict};
+use crate::{Capability, Cost, Error, Fence, Program, Reason, Result, SharedBytes, Tensor, TensorType, Verdict};
 use std::any::Any;
 use std::sync::Arc;
 
@@ -61,6 +61,12 @@ pub trait Device: Send + Sync {
     /// driver still treats the bytes as hostile.
     fn deserialize(&self, _key: &BlobKey, _payload: &[u8]) -> Result<Arc<dyn Executable>> {
         Err(Error::unsupported(Reason::Other, format!("device `{}` cannot load executables", self.info().id)))
+    }
+
+    /// As [`Self::deserialize`], of memory that the executable may keep and use where it is: a mapped file for example.
+    /// Its first byte should be aligned to 64. A device that does not need this copies what it keeps.
+    fn deserialize_shared(&self, key: &BlobKey, payload: SharedBytes) -> Result<Arc<dyn Executable>> {
+        self.deserialize(key, (*payload).as_ref())
     }
 
     /// Allocates a buffer.

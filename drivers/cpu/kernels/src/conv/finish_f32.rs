@@ -1,70 +1,113 @@
-//! Bias and activation of f32 outputs, and storing a tile.
+//! What becomes of f32 sums: bias, residual, activation, and where they go.
 
 use alloc::vec::Vec;
 
 use crate::arith::clip;
-use crate::float::TileF32;
 use crate::gemm::COLS;
 use crate::shared_out::SharedOut;
-use crate::vectorize::Vectorize;
 
-/// Bias and activation.
-pub(crate) struct FinishF32 {
+/// Bias and activation of a plan.
+pub(crate) struct FinishPlan {
     /// One value per channel and a panel of zeros.
     bias: Option<Vec<f32>>,
     lo: f32,
     hi: f32,
 }
 
-impl FinishF32 {
+impl FinishPlan {
     pub(crate) fn new(bias: Option<&[f32]>, lo: f32, hi: f32) -> Self {
         let padded = |bias: &[f32]| bias.iter().copied().chain([0.0; COLS]).collect();
         Self { bias: bias.map(padded), lo, hi }
     }
 
-    /// Turns the accumulators of channels `first ..` into outputs.
-    #[inline(always)]
-    pub(crate) fn apply<const N: usize>(&self, acc: &mut [f32; N], first: usize) {
-        if let Some(bias) = &self.bias {
-            let bias: &[f32; N] = bias[first..].first_chunk().expect("the bias is padded by a panel");
-            for (acc, bias) in acc.iter_mut().zip(bias) {
-                *acc += bias;
-            }
-        }
-        for acc in acc {
-            *acc = clip(*acc, self.lo, self.hi);
-        }
+    /// The bias, if there is one, and zeros for a panel behind it.
+    pub(crate) fn bias(&self) -> Option<&[f32]> {
+        self.bias.as_deref()
+    }
+
+    /// Lower and upper bound.
+    pub(crate) fn bounds(&self) -> [f32; 2] {
+        [self.lo, self.hi]
+    }
+
+    /// For sixteen channels from `channel` on; `residual` lies as the output does.
+    #[inline]
+    pub(crate) fn panel<'a>(&'a self, channel: usize, residual: Option<&'a [f32]>) -> FinishF32<'a> {
+        let bias = self.bias.as_ref().map(|b| b[channel..].first_chunk().expect("the bias is padded by a panel"));
+        FinishF32 { bias, residual, lo: self.lo, hi: self.hi }
     }
 }
 
-/// Stores a tile. Built by a task that owns the given channels of the given pixels alone.
-pub(crate) struct StoreTile<'a> {
-    pub(crate) finish: &'a FinishF32,
-    pub(crate) tile: &'a TileF32,
-    /// Output pixels of the tile's rows.
-    pub(crate) pixels: &'a [usize],
-    /// Output channels in all.
-    pub(crate) stride: usize,
-    pub(crate) channel: usize,
-    pub(crate) cols: usize,
-    pub(crate) out: &'a SharedOut<'a, f32>,
+/// Bias, residual and activation of sixteen channels.
+#[derive(Clone, Copy)]
+pub(crate) struct FinishF32<'a> {
+    pub(crate) bias: Option<&'a [f32; COLS]>,
+    /// Added after the bias; laid out as the output.
+    pub(crate) residual: Option<&'a [f32]>,
+    pub(crate) lo: f32,
+    pub(crate) hi: f32,
 }
 
-impl Vectorize for StoreTile<'_> {
-    type Output = ();
-
+impl FinishF32<'_> {
+    /// Turns a pixel's sums into its outputs, of which there are `cols`, the first one at `at` in the output.
     #[inline(always)]
-    fn run(self) {
-        for (sums, pixel) in self.tile.0.iter().zip(self.pixels) {
-            let mut values = *sums;
-            self.finish.apply(&mut values, self.channel);
-            // SAFETY: the task owns these channels of this pixel alone (contract of the type), one pixel at a time.
-            let to = unsafe { self.out.part(pixel * self.stride + self.channel, self.cols) };
-            if let Some(whole) = to.first_chunk_mut::<COLS>() {
-                *whole = values;
-            } else {
-                store_some(to, &values);
-            }
+    pub(crate) fn apply(&self, sums: &mut [f32; COLS], at: usize, cols: usize) {
+        if let Some(bias) = self.bias {
+            sums.iter_mut().zip(bias).for_each(|(sum, bias)| *sum += bias);
+        }
+        if let Some(residual) = self.residual {
+            sums.iter_mut().zip(&residual[at..at + cols]).for_each(|(sum, other)| *sum += other);
+        }
+        sums.iter_mut().for_each(|sum| *sum = clip(*sum, self.lo, self.hi));
+    }
+}
+
+/// Channels of a panel in the output. Built by a task that owns them alone in the pixels it works on.
+#[derive(Clone, Copy)]
+pub(crate) struct OutF32<'a> {
+    pub(crate) out: &'a SharedOut<'a, f32>,
+    /// First channel of pixel 0.
+    pub(crate) base: usize,
+    /// Elements from one pixel to the next.
+    pub(crate) stride: usize,
+    /// Channels, 1 to 16.
+    pub(crate) cols: usize,
+}
+
+impl OutF32<'_> {
+    /// Index in the output of the panel's first channel in `pixel`.
+    #[inline(always)]
+    pub(crate) fn at(&self, pixel: u32) -> usize {
+        self.base + pixel as usize * self.stride
+    }
+
+    /// The channels of one pixel.
+    #[inline(always)]
+    pub(crate) fn part(&mut self, at: usize) -> &mut [f32] {
+        // SAFETY: the task owns these channels alone (contract of the type), and the borrow of `self` keeps it to one pixel at a time.
+        unsafe { self.out.part(at, self.cols) }
+    }
+
+    /// The channels of one pixel as a panel row; zeros behind the last.
+    #[inline(always)]
+    pub(crate) fn load(&mut self, at: usize) -> [f32; COLS] {
+        let from = self.part(at);
+        if let Some(whole) = from.first_chunk() {
+            return *whole;
+        }
+        let mut sums = [0.0; COLS];
+        sums.iter_mut().zip(from).for_each(|(sum, from)| *sum = *from);
+        sums
+    }
+
+    /// Stores a pixel.
+    #[inline(always)]
+    pub(crate) fn store(&mut self, at: usize, values: &[f32; COLS]) {
+        let to = self.part(at);
+        if let Some(whole) = to.first_chunk_mut() {
+            *whole = *values;
+        } else {
+            store_some(to, values);
         }
     }
 }

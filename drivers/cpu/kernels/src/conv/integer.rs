@@ -8,11 +8,13 @@ use alloc::borrow::ToOwned;
 use alloc::format;
 use alloc::vec::Vec;
 
+use super::depthwise::{Bands, Depthwise};
 use super::filter::{Filter, reach};
 use super::pad::Frame;
 use super::pixels::{Pixels, block_pixels};
 use super::shape::{ConvShape, Geometry};
 use super::weights::Weights;
+use crate::elements::PackedBytes;
 use crate::epilogue::{Epilogue, Kind, OutMut, Prepared};
 use crate::error::{KernelError, Result, check_len, product};
 use crate::exec::Exec;
@@ -44,6 +46,8 @@ enum Route {
     Image,
     /// Each image is first copied into a frame of zero points.
     Framed(Frame),
+    /// A depthwise filter over bands of image rows.
+    Depthwise(Bands),
 }
 
 impl ConvU8 {
@@ -58,7 +62,7 @@ impl ConvU8 {
         bias: Option<&[i32]>,
         epilogue: Epilogue,
     ) -> Result<Self> {
-        Self::with_packing(shape, weights, x_zero_point, bias, epilogue, Packing::Dot)
+        Self::with_packing(shape, weights, x_zero_point, bias, epilogue, Packing::Windows)
     }
 
     /// As [`ConvU8::new`], with a choice of the layout. A matrix product of two activations packs its right side at run time with
@@ -100,14 +104,19 @@ impl ConvU8 {
         out
     }
 
-    /// The plan of [`ConvU8::to_packed`]; nothing is packed again.
+    /// The plan of [`ConvU8::to_packed`]; nothing is packed again, and shared memory ([`PackedBytes::shared`]) is used in place.
     ///
     /// # Errors
     /// As [`ConvU8::new`], and when the bytes are not those of a plan of this shape. Bytes that are changed in place may compute
     /// other numbers, but never read outside their operands.
-    pub fn from_packed(shape: ConvShape, packed: &[u8], x_zero_point: u8, epilogue: Epilogue) -> Result<Self> {
+    pub fn from_packed<'a>(
+        shape: ConvShape,
+        packed: impl Into<PackedBytes<'a>>,
+        x_zero_point: u8,
+        epilogue: Epilogue,
+    ) -> Result<Self> {
         let geometry = shape.geometry()?;
-        let mut packed = Stored::new(packed);
+        let mut packed = Stored::new(packed.into());
         let epilogue = Prepared::new(epilogue, &packed.i32s(shape.out_c)?)?;
         let tag = packed.u32s(1)?[0];
         let packing = Packing::from_tag(tag).ok_or_else(|| damaged(format!("unknown layout {tag}")))?;
@@ -157,6 +166,11 @@ impl ConvU8 {
         if scratch.len() < self.scratch {
             return Err(KernelError::Length { what: "the scratch", found: scratch.len(), expected: self.scratch });
         }
+        if let (Route::Depthwise(bands), Filter::Depthwise(filter)) = (&self.route, &self.filter) {
+            let (shape, geometry, fill) = (&self.shape, &self.geometry, self.x_zero_point);
+            let job = Depthwise { shape, geometry, bands, filter, epilogue: &self.epilogue, fill, residual, out: &out };
+            return job.run(exec, x, batch, scratch);
+        }
         let job = Job { plan: self, exec, residual, out: &out };
         match &self.route {
             Route::Matrix { tail } => job.matrix(x, *tail, scratch),
@@ -165,6 +179,7 @@ impl ConvU8 {
                 frame.copy(exec, self.image(x, i), self.x_zero_point, scratch)?;
                 job.image(scratch, frame.w, i)
             }),
+            Route::Depthwise(_) => unreachable!("the route follows the filter"),
         }
     }
 
@@ -206,9 +221,13 @@ impl ConvU8 {
 fn plan_route(s: &ConvShape, g: &Geometry, packing: Packing) -> Result<(Route, [usize; 2], usize)> {
     let line = product("an image row", &[s.in_w, s.in_c])?;
     check_extent(s)?;
-    let whole_blocks = !s.is_depthwise() || s.in_c.is_multiple_of(COLS);
     let in_place = [line, s.in_c];
-    if s.is_pointwise() && whole_blocks {
+    if s.is_depthwise() {
+        let bands = Bands::new(s, g)?;
+        let scratch = bands.scratch()?;
+        return Ok((Route::Depthwise(bands), in_place, scratch));
+    }
+    if s.is_pointwise() {
         let reach = reach(s, in_place, packing);
         let tail = reach.saturating_sub(s.in_c).div_ceil(s.in_c);
         return Ok((Route::Matrix { tail }, in_place, tail * s.in_c + reach));
@@ -216,10 +235,10 @@ fn plan_route(s: &ConvShape, g: &Geometry, packing: Packing) -> Result<(Route, [
     let extent = |out: usize, axis: usize| (out - 1) * s.stride[axis] + (s.kernel[axis] - 1) * s.dilation[axis] + 1;
     let (h, wide) = (extent(g.out_h, 0), extent(g.out_w, 1));
     let inside = s.pads[0] == 0 && s.pads[1] == 0 && h <= s.in_h && wide <= s.in_w;
-    if inside && whole_blocks && last_pixel(s, g, in_place) + reach(s, in_place, packing) <= g.image {
+    if inside && last_pixel(s, g, in_place) + reach(s, in_place, packing) <= g.image {
         return Ok((Route::Image, in_place, 0));
     }
-    let c = if whole_blocks { s.in_c } else { s.in_c.next_multiple_of(COLS) };
+    let c = s.in_c;
     let frame = Frame { in_h: s.in_h, in_w: s.in_w, in_c: s.in_c, top: s.pads[0], left: s.pads[1], h, w: wide, c };
     let len = frame.len()?;
     let framed = [wide * c, c];
@@ -287,7 +306,7 @@ impl Job<'_> {
         let plan = self.plan;
         let macs = pixels.n.saturating_mul(plan.geometry.k).saturating_mul(plan.shape.out_c);
         let bytes_per_pixel = (plan.geometry.k / plan.shape.kernel[0]).max(plan.shape.in_c);
-        let block = block_pixels(bytes_per_pixel, plan.shape.is_depthwise());
+        let block = block_pixels(bytes_per_pixel);
         pixels.grid(self.exec, plan.filter.n_panels(), macs, &|mine, panels| {
             for from in mine.clone().step_by(block) {
                 for panel in panels.clone() {
@@ -299,12 +318,12 @@ impl Job<'_> {
 
     fn panel(&self, pixels: &Pixels<'_>, range: core::ops::Range<usize>, panel: usize) {
         let (plan, isa, stride) = (self.plan, self.exec.isa, self.plan.shape.out_c);
-        let (at, weights) = (plan.filter.place(panel), plan.filter.panel(panel));
+        let (at, weights) = plan.filter.panel(panel);
         let (mut tile, mut rows, mut cursor) = (GemmTile::ZERO, GemmRows::default(), pixels.cursor(range.start));
         for i in range.clone().step_by(GEMM_ROWS) {
             let n = (range.end - i).min(GEMM_ROWS);
             pixels.fill(&mut rows, &mut cursor, n, at.offset);
-            weights.product(isa, pixels.a, &rows, &mut tile);
+            isa.gemm_u8(pixels.a, &rows, &weights, &mut tile);
             let first = (pixels.first_out + i) * stride + at.channel;
             let place = Place { at: first, stride, rows: n, cols: at.cols, channel: at.channel };
             isa.run(Finish { epilogue: &plan.epilogue, tile: &tile.0, place, residual: self.residual, out: self.out });

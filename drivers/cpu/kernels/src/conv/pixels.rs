@@ -8,8 +8,6 @@ use crate::tile::{GEMM_ROWS, GemmRows};
 
 /// Activations that a block of pixels reads before the next panel reads them again; about half of a second-level cache.
 const DENSE_BLOCK: usize = 192 << 10;
-/// The same for depthwise filters, whose panels read 16 bytes of each pixel: half of a first-level cache.
-const DEPTHWISE_BLOCK: usize = 16 << 10;
 /// Fewest pixels worth a task of their own.
 const MIN_PIXELS: usize = 16;
 
@@ -76,7 +74,6 @@ impl Pixels<'_> {
 }
 
 /// Pixels per block so that their activations stay in cache while all panels pass over them.
-pub(crate) fn block_pixels(bytes_per_pixel: usize, depthwise: bool) -> usize {
-    let block = if depthwise { DEPTHWISE_BLOCK } else { DENSE_BLOCK };
-    (block / bytes_per_pixel.max(1)).next_multiple_of(GEMM_ROWS).max(2 * GEMM_ROWS)
+pub(crate) fn block_pixels(bytes_per_pixel: usize) -> usize {
+    (DENSE_BLOCK / bytes_per_pixel.max(1)).next_multiple_of(GEMM_ROWS).max(2 * GEMM_ROWS)
 }

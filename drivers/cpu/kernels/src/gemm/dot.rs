@@ -20,10 +20,10 @@ pub(super) fn push_groups(steps: &mut Steps, form: Form, spans: &[Span], weights
         if w.iter().flatten().all(|w| i8::try_from(*w).is_ok()) {
             let bytes = |column: &[i16; MAX]| column.map(|w| w as i8 as u8);
             let all: [_; COLS] = core::array::from_fn(|c| bytes(&w[c]));
-            steps.push(form, group.offset, &blocks(all.iter().flat_map(|c| &c[..width]).copied()));
+            steps.push(form.run(), group.offset, &blocks(all.iter().flat_map(|c| &c[..width]).copied()));
         } else {
             for part in (0..width).step_by(Form::Wide.width()) {
-                steps.push(Form::Wide, group.offset + part, &wide(&w, part));
+                steps.push(Form::Wide.run(), group.offset + part, &wide(&w, part));
             }
         }
     }

@@ -4,6 +4,12 @@
 //! one [`Form`] whose instruction sequence is exact for every u8 input. Weights that do not fit s8 (a zero point subtracted from u8
 //! weights) go to steps with 16-bit weights.
 //!
+//! Without dot product instructions the fast way is `vpmaddubsw`, which multiplies u8 by s8 and adds neighbours with *s16 saturation*.
+//! It is exact for every u8 input when, in each 16-bit lane, the positive weights sum to at most 128 and the negative ones likewise
+//! (255 * 128 = 32640 fits s16), and so is the 16-bit sum of two such products. A byte shuffle can put any of sixteen neighbouring
+//! activations anywhere, differently for each column, so within a window every column is free to choose which weights share a lane:
+//! large ones meet small ones or ones of the other sign. `window` searches that choice.
+//!
 //! `span` says which activation bytes a filter reads, `pack` which layouts there are, `format` how steps lie in memory.
 
 mod dot;
@@ -11,8 +17,9 @@ mod format;
 mod pack;
 mod span;
 mod stored;
+mod window;
 
-pub(crate) use format::{Block, COLS, FORMS, Form, PackedB, Panel, Run};
+pub(crate) use format::{Block, COLS, Form, N_RUNS, PackedB, Panel, RUNS, Run, WINDOW_FORMS};
 pub use pack::Packing;
 pub(crate) use pack::pack;
 pub(crate) use span::Span;

@@ -5,14 +5,19 @@ use alloc::vec::Vec;
 use core::ops::Range;
 
 use super::dot::push_groups;
-use super::format::{Block, COLS, FORMS, Form, PackedB, PanelIndex};
+use super::format::{Block, COLS, Form, N_RUNS, PackedB, PanelIndex, RUNS, WINDOW};
 use super::span::Span;
+use super::window::Search;
+use crate::elements::Elements;
 use crate::error::{KernelError, Result};
 
 /// How weights are laid out. The result of a product does not depend on it, and every instruction set reads every layout; which one is
 /// fast depends on the machine and on the number of rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Packing {
+    /// Windows of sixteen bytes in which each column places its weights so that 16-bit sums stay exact: for many rows on machines
+    /// without dot product instructions.
+    Windows,
     /// Four neighbouring k per column: for four-way dot product instructions, for few rows, and for operands known only at run time.
     Dot,
     /// Eight neighbouring k per column: for matrix instructions that multiply 2 x 8 by 8 x 2.
@@ -21,13 +26,14 @@ pub enum Packing {
 
 impl Packing {
     /// All layouts.
-    pub const ALL: [Self; 2] = [Self::Dot, Self::Dot8];
+    pub const ALL: [Self; 3] = [Self::Windows, Self::Dot, Self::Dot8];
 
-    /// The form of steps whose weights fit s8.
-    fn form(self) -> Form {
+    /// Bytes of a group.
+    fn width(self) -> usize {
         match self {
-            Self::Dot => Form::Dot,
-            Self::Dot8 => Form::Dot8,
+            Self::Windows => WINDOW,
+            Self::Dot => Form::Dot.width(),
+            Self::Dot8 => Form::Dot8.width(),
         }
     }
 
@@ -43,7 +49,7 @@ impl Packing {
 
     /// Bytes from the start of an activation row that a filter over `spans` reads.
     pub(crate) fn reach(self, spans: &[Span]) -> usize {
-        spans.iter().map(|s| s.reach(self.form().width())).max().unwrap_or(0)
+        spans.iter().map(|s| s.reach(self.width())).max().unwrap_or(0)
     }
 }
 
@@ -62,27 +68,32 @@ pub(crate) fn pack(
     if u32::try_from(reach).is_err() {
         return Err(KernelError::Overflow { what: "the extent of an activation row in bytes" });
     }
-    let mut packed = PackedB { blocks: Vec::new(), offsets: Vec::new(), panels: Vec::new(), reach };
+    let mut packed = PackedB { blocks: Elements::default(), offsets: Vec::new(), panels: Vec::new(), reach };
+    let search = Search::new();
     let mut weights = vec![[0; COLS]; k];
     for first in (0..n).step_by(COLS) {
         weights.fill([0; COLS]);
         fill(first..n.min(first + COLS), &mut weights);
         let mut steps = Steps::default();
-        push_groups(&mut steps, packing.form(), spans, &weights);
+        match packing {
+            Packing::Windows => search.push_windows(&mut steps, spans, &weights),
+            Packing::Dot => push_groups(&mut steps, Form::Dot, spans, &weights),
+            Packing::Dot8 => push_groups(&mut steps, Form::Dot8, spans, &weights),
+        }
         packed.push(&steps);
     }
     Ok(packed)
 }
 
-/// The steps of a panel under construction, by form.
+/// The steps of a panel under construction, by run.
 #[derive(Default)]
-pub(super) struct Steps([(Vec<Block>, Vec<u32>); FORMS.len()]);
+pub(super) struct Steps([(Vec<Block>, Vec<u32>); N_RUNS]);
 
 impl Steps {
     /// Adds a step; `offset` has been checked to fit, as part of the row's extent.
-    pub(super) fn push(&mut self, form: Form, offset: usize, blocks: &[Block]) {
-        debug_assert_eq!(blocks.len(), form.blocks());
-        let (all, offsets) = &mut self.0[form as usize];
+    pub(super) fn push(&mut self, run: usize, offset: usize, blocks: &[Block]) {
+        debug_assert_eq!(blocks.len(), RUNS[run].blocks());
+        let (all, offsets) = &mut self.0[run];
         all.extend_from_slice(blocks);
         offsets.push(offset as u32);
     }

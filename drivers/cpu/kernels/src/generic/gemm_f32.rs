@@ -1,21 +1,28 @@
-//! `gemm_f32_f32_f32_6x16x1_portable`.
+//! `gemm_f32_f32_f32_6x16x1_portable`, and the same with f16 and bf16 weights.
 
-use crate::float::{Line, RowsF32, Runs, TileF32};
+use crate::float::{GemmF32, Line};
 #[cfg(not(feature = "std"))]
 use crate::float_ops::FloatOps as _;
+use crate::gemm::COLS;
 
-/// `tile[r][c] = fma(a[row r][k], b[k][c], tile[r][c])` over ascending k of `runs`, from +0.
-pub(crate) fn tile(a: &[f32], rows: &RowsF32, runs: &Runs, b: &[Line], tile: &mut TileF32) {
-    rows.check(runs, a.len(), b.len());
-    *tile = TileF32::ZERO;
-    for (r, sums) in tile.0.iter_mut().enumerate().take(rows.n) {
-        runs.for_each(|at, line| {
-            let x = &a[rows.start(r, at)..][..runs.len];
-            for (x, w) in x.iter().zip(&b[line..]) {
-                for (sum, w) in sums.iter_mut().zip(&w.0) {
-                    *sum = x.mul_add(*w, *sum);
+/// `sum[r][c] = fma(a[row r][k], b[k][c], sum[r][c])` over ascending k of the tile's runs, for every tile.
+pub(crate) fn run<L: Line>(mut job: GemmF32<'_, L>) {
+    for tile in job.tiles {
+        let runs = *job.runs(tile);
+        for r in 0..tile.n as usize {
+            let (row, at) = (tile.at[r] as usize, job.out.at(tile.out[r]));
+            let mut sums = if job.begin { [0.0; COLS] } else { job.out.load(at) };
+            runs.for_each(|a, b| {
+                for (x, line) in job.a[row + a..][..runs.len].iter().zip(&job.b[b..]) {
+                    for (sum, w) in sums.iter_mut().zip(line.widen()) {
+                        *sum = x.mul_add(w, *sum);
+                    }
                 }
+            });
+            if let Some(finish) = &job.finish {
+                finish.apply(&mut sums, at, job.out.cols);
             }
-        });
+            job.out.store(at, &sums);
+        }
     }
 }

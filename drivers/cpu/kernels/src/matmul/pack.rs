@@ -2,7 +2,6 @@
 //!
 //! Words come in pairs of neighbouring k, as `vpmaddwd` takes them. A missing last k is zero in both operands.
 
-use crate::float::Line;
 use crate::gemm::COLS;
 use crate::vectorize::Vectorize;
 
@@ -113,41 +112,6 @@ impl Panel<'_> {
                 let (k, c) = (2 * i + j % 2, j / 2);
                 let inside = k < self.k && c < self.cols;
                 *word = if inside { i16::from(self.x[k * down + c * across]) - self.zero } else { 0 };
-            }
-        }
-    }
-}
-
-/// One panel of floats: `out[k][column]`; columns that do not exist are zero.
-pub(super) struct FloatPanel<'a> {
-    /// From the panel's first element on.
-    pub(super) x: &'a [f32],
-    /// Elements between neighbouring k's and between neighbouring columns.
-    pub(super) strides: [usize; 2],
-    pub(super) cols: usize,
-    pub(super) out: &'a mut [Line],
-}
-
-impl Vectorize for FloatPanel<'_> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run(self) {
-        let [down, across] = self.strides;
-        if across == 1 && self.cols == COLS {
-            for (k, line) in self.out.iter_mut().enumerate() {
-                line.0.copy_from_slice(&self.x[k * down..][..COLS]);
-            }
-            return;
-        }
-        for c in 0..COLS {
-            if c >= self.cols {
-                self.out.iter_mut().for_each(|line| line.0[c] = 0.0);
-                continue;
-            }
-            let column = self.x[c * across..].iter().step_by(down.max(1));
-            for (line, x) in self.out.iter_mut().zip(column) {
-                line.0[c] = *x;
             }
         }
     }

@@ -4,8 +4,6 @@
 pub(super) trait Plain: Copy {}
 
 impl Plain for i16 {}
-impl Plain for f32 {}
-impl Plain for crate::float::Line {}
 
 /// The aligned elements within `bytes`.
 pub(super) fn words<T: Plain>(bytes: &mut [u8]) -> &mut [T] {

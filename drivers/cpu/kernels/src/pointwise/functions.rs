@@ -16,10 +16,8 @@ const EXP: [u32; 5] = [0x3eff_fffe, 0x3e2a_aa49, 0x3d2a_ac57, 0x3c09_1cc4, 0x3ab
 const LOG: [u32; 8] =
     [0x3eaa_aaaa, 0xbe80_0113, 0x3e4c_d00e, 0xbe2a_3946, 0x3e11_6c9b, 0xbe06_c119, 0x3e02_af30, 0xbd9c_6484];
 const TANH: [u32; 5] = [0xbeaa_aa99, 0x3e08_837b, 0xbd5c_1ad2, 0x3ca8_fc67, 0xbbba_8671];
-const ERF_SMALL: [u32; 7] =
-    [0x3e03_75d4, 0xbec0_939f, 0x3de7_1673, 0xbcdb_fb8d, 0x3ba9_f912, 0xba51_a8af, 0x38a3_b8ff];
-const ERF_LARGE: [u32; 7] =
-    [0xb9b3_1156, 0xbf90_4475, 0xbf23_5d76, 0xbdd3_29a6, 0x3cb2_e5cb, 0xbb41_2d9b, 0x3943_6ed5];
+const ERF_SMALL: [u32; 7] = [0x3e03_75d4, 0xbec0_939f, 0x3de7_1673, 0xbcdb_fb8d, 0x3ba9_f912, 0xba51_a8af, 0x38a3_b8ff];
+const ERF_LARGE: [u32; 7] = [0xb9b3_1156, 0xbf90_4475, 0xbf23_5d76, 0xbdd3_29a6, 0x3cb2_e5cb, 0xbb41_2d9b, 0x3943_6ed5];
 
 /// Horner's rule, highest coefficient first; coefficients are bit patterns.
 #[inline(always)]

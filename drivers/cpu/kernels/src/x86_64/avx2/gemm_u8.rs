@@ -1,122 +1,291 @@
-//! `gemm_u8_s8_s32_8x16x4_avx2`: exact u8 x s8 product of some rows with a packed panel.
+//! `gemm_u8_s8_s32_8x16x4_avx2`: exact u8 x s8 product of up to eight rows with a packed panel.
+//!
+//! Windows run in registers of eight columns, one half panel after the other:
 //!
 //! ```text
-//! acc[row][2 halves of 8 columns] = 0
-//! for each step: weights in 16 bits, the even k of each column apart from the odd ones
-//!     for each row:
-//!         x <- broadcast the 4 bytes at row + offset, even and odd bytes in 16 bits
-//!         acc += vpmaddwd(even x, even weights) + vpmaddwd(odd x, odd weights)
+//! for each half: acc[row] = 0
+//!     for each run, for each of its steps:
+//!         for each row:
+//!             x <- broadcast the 16 bytes at row + offset
+//!             for each quad:  acc += vpmaddwd(vpmaddubsw(shuffle(x), w) + vpmaddubsw(shuffle'(x), w'), 1)
+//!             for each pair:  acc += vpmaddwd(vpmaddubsw(shuffle(x), w), 1)
+//!             for each pick:  acc += vpmaddwd(shuffle(x), w)
 //! ```
+//! Packing has proved for each lane that its 16-bit sums cannot saturate, so the result is the exact sum.
+//!
+//! The loops are assembly because what bounds them is the number of vector instructions issued, and a load that is an operand costs
+//! none: the compiler would hoist those loads, spill, and issue them one by one. Weights are operands; the controls of a step stay in
+//! registers.
 
+use core::arch::asm;
 use core::arch::x86_64::*;
 
-use crate::gemm::{Block, Form, Panel, Run};
+use super::gemm_u8_dot;
+use crate::gemm::{Block, Form, N_RUNS, Panel, WINDOW_FORMS};
 use crate::generic;
 use crate::tile::{GEMM_ROWS, GemmRows, GemmTile};
-
-type Half = [__m256i; 2];
-type Acc<const R: usize> = [Half; R];
 
 /// See [`crate::generic::gemm_u8::tile`].
 #[target_feature(enable = "avx2")]
 pub(crate) fn tile(a: &[u8], rows: &GemmRows, panel: &Panel<'_>, tile: &mut GemmTile) {
     rows.check(a.len(), panel.reach, 0);
-    if !panel.run(Form::Dot8).offsets.is_empty() {
-        return generic::gemm_u8::tile(a, rows, panel, tile);
+    let any = |runs: core::ops::Range<usize>| panel.steps[runs].iter().any(|n| *n > 0);
+    let first_window = Form::QuadQuad.run();
+    // SAFETY: the check above proves every activation read, since each step reads within the panel's reach.
+    unsafe {
+        if !any(0..first_window) {
+            KERNELS[rows.n - 1](a.as_ptr(), rows, panel, tile);
+        } else if !any(first_window..N_RUNS) && !any(Form::Dot8.run()..Form::Wide.run()) {
+            gemm_u8_dot::tile(a, rows, panel, tile);
+        } else {
+            generic::gemm_u8::tile(a, rows, panel, tile);
+        }
     }
-    let mut done = 0;
-    while done < rows.n {
-        // SAFETY: the check above proves every activation read (see `Reader`).
-        done += unsafe {
-            match rows.n - done {
-                1 => run::<1>(a, rows, done, panel, tile),
-                2 => run::<2>(a, rows, done, panel, tile),
-                3 => run::<3>(a, rows, done, panel, tile),
-                _ => run::<4>(a, rows, done, panel, tile),
+}
+
+/// What is left of a panel.
+struct Cursor {
+    blocks: *const Block,
+    offsets: *const u32,
+}
+
+// One row of a step. `$c` accumulates, `$a` points to the row; ymm8 is all ones, ymm9 to ymm12 hold controls (and the weights of
+// short steps), ymm13 to ymm15 are free.
+macro_rules! load {
+    ($a:literal) => {
+        concat!("vbroadcasti128 ymm13, xmmword ptr [", $a, " + {p}]\n")
+    };
+}
+
+/// A quad: `$t` and `$u` are scratch, `$u` may be the window itself.
+macro_rules! quad {
+    ($c:literal, $t:literal, $u:literal, $control:literal, $control2:literal, $w:literal, $w2:literal) => {
+        concat!(
+            "vpshufb ",
+            $t,
+            ", ymm13, ",
+            $control,
+            "\n",
+            "vpshufb ",
+            $u,
+            ", ymm13, ",
+            $control2,
+            "\n",
+            "vpmaddubsw ",
+            $t,
+            ", ",
+            $t,
+            ", ",
+            $w,
+            "\n",
+            "vpmaddubsw ",
+            $u,
+            ", ",
+            $u,
+            ", ",
+            $w2,
+            "\n",
+            "vpaddw ",
+            $t,
+            ", ",
+            $t,
+            ", ",
+            $u,
+            "\n",
+            "vpmaddwd ",
+            $t,
+            ", ",
+            $t,
+            ", ymm8\n",
+            "vpaddd ",
+            $c,
+            ", ",
+            $c,
+            ", ",
+            $t,
+            "\n",
+        )
+    };
+}
+
+/// A pair unit: `$t` is scratch and may be the window itself.
+macro_rules! pair {
+    ($c:literal, $t:literal, $control:literal, $w:literal) => {
+        concat!(
+            "vpshufb ",
+            $t,
+            ", ymm13, ",
+            $control,
+            "\n",
+            "vpmaddubsw ",
+            $t,
+            ", ",
+            $t,
+            ", ",
+            $w,
+            "\n",
+            "vpmaddwd ",
+            $t,
+            ", ",
+            $t,
+            ", ymm8\n",
+            "vpaddd ",
+            $c,
+            ", ",
+            $c,
+            ", ",
+            $t,
+            "\n",
+        )
+    };
+}
+
+macro_rules! quad_quad_row {
+    ($c:literal, $a:literal) => {
+        concat!(
+            load!($a),
+            quad!($c, "ymm14", "ymm15", "ymm9", "ymm10", "ymmword ptr [{d} + 128]", "ymmword ptr [{d} + 160]"),
+            quad!($c, "ymm14", "ymm13", "ymm11", "ymm12", "ymmword ptr [{d} + 192]", "ymmword ptr [{d} + 224]"),
+        )
+    };
+}
+
+macro_rules! quad_pairs_row {
+    ($c:literal, $a:literal) => {
+        concat!(
+            load!($a),
+            quad!($c, "ymm14", "ymm15", "ymm9", "ymm10", "ymmword ptr [{d} + 128]", "ymmword ptr [{d} + 160]"),
+            pair!($c, "ymm15", "ymm11", "ymmword ptr [{d} + 192]"),
+            pair!($c, "ymm13", "ymm12", "ymmword ptr [{d} + 224]"),
+        )
+    };
+}
+
+macro_rules! pairs_row {
+    ($c:literal, $a:literal) => {
+        concat!(
+            load!($a),
+            pair!($c, "ymm14", "ymm9", "ymmword ptr [{d} + 128]"),
+            pair!($c, "ymm15", "ymm10", "ymmword ptr [{d} + 160]"),
+            pair!($c, "ymm14", "ymm11", "ymmword ptr [{d} + 192]"),
+            pair!($c, "ymm13", "ymm12", "ymmword ptr [{d} + 224]"),
+        )
+    };
+}
+
+macro_rules! quad_row {
+    ($c:literal, $a:literal) => {
+        concat!(load!($a), quad!($c, "ymm14", "ymm13", "ymm9", "ymm10", "ymm11", "ymm12"))
+    };
+}
+
+macro_rules! pair_row {
+    ($c:literal, $a:literal) => {
+        concat!(load!($a), pair!($c, "ymm13", "ymm9", "ymm10"))
+    };
+}
+
+macro_rules! pick_row {
+    ($c:literal, $a:literal) => {
+        concat!(
+            load!($a),
+            "vpshufb ymm13, ymm13, ymm9\n",
+            "vpmaddwd ymm13, ymm13, ymm10\n",
+            "vpaddd ",
+            $c,
+            ", ",
+            $c,
+            ", ymm13\n",
+        )
+    };
+}
+
+/// The first two or four blocks of a step.
+macro_rules! hold {
+    (2) => {
+        "vmovdqa ymm9, ymmword ptr [{d}]\nvmovdqa ymm10, ymmword ptr [{d} + 32]"
+    };
+    (4) => {
+        concat!(hold!(2), "\nvmovdqa ymm11, ymmword ptr [{d} + 64]\nvmovdqa ymm12, ymmword ptr [{d} + 96]")
+    };
+}
+
+/// All steps of one run.
+macro_rules! run {
+    ($row:ident, $held:tt, $form:expr, $n:expr, $at:ident, $x:ident, $acc:ident,
+     [$(($i:tt $c:tt $name:ident $a:tt))*]) => {
+        if $n > 0 {
+            asm!(
+                ".p2align 5",
+                "2:",
+                "mov {p:e}, dword ptr [{o}]",
+                hold!($held),
+                $($row!($c, $a),)*
+                "add {o}, 4",
+                "add {d}, {step}",
+                "dec {n:e}",
+                "jnz 2b",
+                step = const $form.blocks() * size_of::<Block>(),
+                n = inout(reg) $n => _,
+                d = inout(reg) $at.blocks,
+                o = inout(reg) $at.offsets,
+                p = out(reg) _,
+                $($name = in(reg) $x[$i], inout($c) $acc[$i],)*
+                in("ymm8") _mm256_set1_epi16(1),
+                out("ymm9") _, out("ymm10") _, out("ymm11") _, out("ymm12") _,
+                out("ymm13") _, out("ymm14") _, out("ymm15") _,
+                options(nostack, readonly),
+            );
+        }
+    };
+}
+
+/// The kernel of one number of rows.
+macro_rules! kernel {
+    ($name:ident, $n:literal, $list:tt) => {
+        /// # Safety
+        /// `rows.check` passed for the slice at `a` and the panel's reach, `rows.n` is this kernel's number of rows, and the panel has
+        /// window forms only.
+        #[target_feature(enable = "avx2")]
+        unsafe fn $name(a: *const u8, rows: &GemmRows, panel: &Panel<'_>, tile: &mut GemmTile) {
+            // SAFETY: the rows lie within the slice.
+            let x: [*const u8; $n] = core::array::from_fn(|r| unsafe { a.add(rows.at[r]) });
+            let mut at = Cursor { blocks: panel.blocks.as_ptr(), offsets: panel.offsets.as_ptr() };
+            let first = Form::QuadQuad.run();
+            for half in 0..2 {
+                let mut acc = [_mm256_setzero_si256(); $n];
+                let n = &panel.steps[first + half * WINDOW_FORMS.len()..][..WINDOW_FORMS.len()];
+                // SAFETY: a panel has as many blocks and offsets as its step counts say, and each step reads 16 bytes within reach.
+                unsafe {
+                    run!(quad_quad_row, 4, Form::QuadQuad, n[0], at, x, acc, $list);
+                    run!(quad_pairs_row, 4, Form::QuadPairs, n[1], at, x, acc, $list);
+                    run!(pairs_row, 4, Form::Pairs, n[2], at, x, acc, $list);
+                    run!(quad_row, 4, Form::Quad, n[3], at, x, acc, $list);
+                    run!(pair_row, 2, Form::Pair, n[4], at, x, acc, $list);
+                    run!(pick_row, 2, Form::Pick, n[5], at, x, acc, $list);
+                }
+                for (acc, sums) in acc.iter().zip(&mut tile.0) {
+                    // SAFETY: a tile row is 16 i32, half of them 32 bytes.
+                    unsafe { _mm256_storeu_si256(sums[half * 8..].as_mut_ptr().cast(), *acc) };
+                }
             }
-        };
-    }
-    const { assert!(GEMM_ROWS == 8) }
-}
-
-/// Base addresses of `R` activation rows.
-///
-/// Invariant: `rows.check` passed for the slice they point into, so each step of the panel may be read at any row.
-#[derive(Clone, Copy)]
-struct Reader<const R: usize>([*const u8; R]);
-
-impl<const R: usize> Reader<R> {
-    #[inline]
-    #[target_feature(enable = "avx2")]
-    fn broadcast(&self, row: usize, offset: u32) -> __m256i {
-        // SAFETY: the invariant of the type; offsets come from the panel that was checked.
-        let group = unsafe { self.0[row].add(offset as usize).cast::<i32>().read_unaligned() };
-        _mm256_set1_epi32(group)
-    }
-}
-
-/// # Safety
-/// `rows.check(a.len(), panel.reach, 0)` passed.
-#[target_feature(enable = "avx2")]
-unsafe fn run<const R: usize>(
-    a: &[u8],
-    rows: &GemmRows,
-    first: usize,
-    panel: &Panel<'_>,
-    tile: &mut GemmTile,
-) -> usize {
-    // SAFETY: the rows lie within `a`, as checked by the caller.
-    let x = Reader::<R>(core::array::from_fn(|r| unsafe { a.as_ptr().add(rows.at[first + r]) }));
-    let mut acc: Acc<R> = [[_mm256_setzero_si256(); 2]; R];
-    dot(x, panel.run(Form::Dot), &mut acc);
-    wide(x, panel.run(Form::Wide), &mut acc);
-    for (sums, [low, high]) in tile.0[first..].iter_mut().zip(acc) {
-        let to = sums.as_mut_ptr().cast::<__m256i>();
-        // SAFETY: a tile row is 16 i32: two unaligned 32-byte stores fill it.
-        unsafe {
-            _mm256_storeu_si256(to, low);
-            _mm256_storeu_si256(to.add(1), high);
         }
-    }
-    R
+    };
 }
 
-#[inline]
-#[target_feature(enable = "avx2")]
-fn load(block: &Block) -> __m256i {
-    // SAFETY: a block is 32 bytes on a 32-byte boundary.
-    unsafe { _mm256_load_si256(block.0.as_ptr().cast()) }
-}
+type Kernel = unsafe fn(*const u8, &GemmRows, &Panel<'_>, &mut GemmTile);
 
-#[inline]
-#[target_feature(enable = "avx2")]
-fn dot<const R: usize>(x: Reader<R>, run: Run<'_>, acc: &mut Acc<R>) {
-    for (blocks, at) in run.blocks.as_chunks::<{ Form::Dot.blocks() }>().0.iter().zip(run.offsets) {
-        let w = [load(&blocks[0]), load(&blocks[1])];
-        let even = w.map(|w| _mm256_srai_epi16::<8>(_mm256_slli_epi16::<8>(w)));
-        add(x, *at, even, w.map(|w| _mm256_srai_epi16::<8>(w)), acc);
-    }
-}
+/// By number of rows, less one.
+const KERNELS: [Kernel; GEMM_ROWS] = [rows1, rows2, rows3, rows4, rows5, rows6, rows7, rows8];
 
-#[inline]
-#[target_feature(enable = "avx2")]
-fn wide<const R: usize>(x: Reader<R>, run: Run<'_>, acc: &mut Acc<R>) {
-    for ([a, b, c, d], at) in run.blocks.as_chunks::<{ Form::Wide.blocks() }>().0.iter().zip(run.offsets) {
-        add(x, *at, [load(a), load(b)], [load(c), load(d)], acc);
-    }
-}
-
-/// Adds the products of four neighbouring bytes with the even and odd weights of both halves.
-#[inline]
-#[target_feature(enable = "avx2")]
-fn add<const R: usize>(x: Reader<R>, at: u32, even_w: Half, odd_w: Half, acc: &mut Acc<R>) {
-    let low_bytes = _mm256_set1_epi16(0xff);
-    for (r, acc) in acc.iter_mut().enumerate() {
-        let group = x.broadcast(r, at);
-        let (even, odd) = (_mm256_and_si256(group, low_bytes), _mm256_srli_epi16::<8>(group));
-        for h in 0..2 {
-            let sum = _mm256_add_epi32(_mm256_madd_epi16(even, even_w[h]), _mm256_madd_epi16(odd, odd_w[h]));
-            acc[h] = _mm256_add_epi32(acc[h], sum);
-        }
-    }
-}
+kernel!(rows1, 1, [(0 "ymm0" a "{a}")]);
+kernel!(rows2, 2, [(0 "ymm0" a "{a}") (1 "ymm1" b "{b}")]);
+kernel!(rows3, 3, [(0 "ymm0" a "{a}") (1 "ymm1" b "{b}") (2 "ymm2" c "{c}")]);
+kernel!(rows4, 4, [(0 "ymm0" a "{a}") (1 "ymm1" b "{b}") (2 "ymm2" c "{c}") (3 "ymm3" e "{e}")]);
+kernel!(rows5, 5, [(0 "ymm0" a "{a}") (1 "ymm1" b "{b}") (2 "ymm2" c "{c}") (3 "ymm3" e "{e}") (4 "ymm4" f "{f}")]);
+kernel!(rows6, 6, [(0 "ymm0" a "{a}") (1 "ymm1" b "{b}") (2 "ymm2" c "{c}") (3 "ymm3" e "{e}") (4 "ymm4" f "{f}")
+    (5 "ymm5" g "{g}")]);
+kernel!(rows7, 7, [(0 "ymm0" a "{a}") (1 "ymm1" b "{b}") (2 "ymm2" c "{c}") (3 "ymm3" e "{e}") (4 "ymm4" f "{f}")
+    (5 "ymm5" g "{g}") (6 "ymm6" h "{h}")]);
+kernel!(rows8, 8, [(0 "ymm0" a "{a}") (1 "ymm1" b "{b}") (2 "ymm2" c "{c}") (3 "ymm3" e "{e}") (4 "ymm4" f "{f}")
+    (5 "ymm5" g "{g}") (6 "ymm6" h "{h}") (7 "ymm7" i "{i}")]);
