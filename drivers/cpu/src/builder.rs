@@ -164,7 +164,7 @@ impl<'p> Builder<'p> {
             _ => relayout::copy(),
         };
         self.push(&name, vec![from], to, None, run);
-        if have.nhwc == want.nhwc {
+        if have.nhwc == want.nhwc && have.flipped != want.flipped {
             self.share(Sharing::Elementwise);
         }
         Ok(())
@@ -232,6 +232,24 @@ impl<'p> Builder<'p> {
         if let Some(group) = self.groups.last_mut() {
             group.steps.push(step);
         }
+    }
+
+    /// Gives the step that was added last a scratch buffer whose size is said by [`Self::pack`]; its index.
+    pub(crate) fn scratch_later(&mut self) -> usize {
+        self.buffers.push(0);
+        let index = self.buffers.len() - 1;
+        if let Some(step) = self.groups.last_mut().and_then(|g| g.steps.last_mut()) {
+            step.operands.scratch = Some(index);
+        }
+        index
+    }
+
+    /// Packs the weights that were put off.
+    pub(crate) fn pack(&mut self) -> Result<()> {
+        for (buffer, bytes) in self.packs.pack()? {
+            self.buffers[buffer] = bytes;
+        }
+        Ok(())
     }
 
     /// Adds a step that computes each element of its result from the same elements of one or two operands, which are as

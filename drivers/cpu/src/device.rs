@@ -129,6 +129,7 @@ impl CpuDevice {
             builder.begin(&node.name);
             kernels::build(&mut builder, node)?;
         }
+        builder.pack()?;
         builder.finish()?;
         CpuProgram::new(builder, Arc::clone(&self.pool))
     }

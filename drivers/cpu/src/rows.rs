@@ -14,9 +14,14 @@ pub(crate) fn byte() -> Operand {
     }
 }
 
-/// u8 or s8 weights, one scale or one per channel.
-pub(crate) fn byte_weight() -> Operand {
-    Operand { quant: vec![QuantKind::PerTensor, QuantKind::PerAxis], constant: true, ..byte() }
+/// u8, s8 or s4 weights, one scale or one per channel.
+pub(crate) fn weight() -> Operand {
+    Operand {
+        dtypes: vec![DataType::U8, DataType::S8, DataType::S4],
+        quant: vec![QuantKind::PerTensor, QuantKind::PerAxis],
+        constant: true,
+        optional: false,
+    }
 }
 
 /// Plain f32.

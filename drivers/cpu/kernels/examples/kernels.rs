@@ -1,5 +1,6 @@
 //! Times the main shapes through the public plans and prints each kernel's share of what this core can do:
-//! `cargo run --release -p ottava-kernels --example kernels [isa] [name]`.
+//! `cargo run --release -p ottava-kernels --example kernels [isa] [name]`, where the name is part of a line's or that of a network,
+//! which sums all dense products of that network.
 //!
 //! The yardstick is measured in the same run: a chain of `vpmaddubsw`, `vpmaddwd` and `vpaddd` on registers, which is what saturating
 //! kernels are made of. Shares above 1 are possible, since exact kernels may add in 16 bits first.
@@ -17,9 +18,14 @@ use ottava_kernels::{
 struct Line {
     name: String,
     macs: f64,
-    /// Sets the line up; calling the result runs it once.
-    #[allow(clippy::type_complexity)] // one closure that makes another
-    setup: Box<dyn Fn(Isa) -> Result<Box<dyn FnMut()>, KernelError>>,
+    /// Sets the line up.
+    setup: Box<dyn Fn(Isa) -> Result<Ready, KernelError>>,
+}
+
+/// A line that can be run, and how long its weights took to pack.
+struct Ready {
+    run: Box<dyn FnMut()>,
+    packing: f64,
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -28,15 +34,16 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let only = args.next().unwrap_or_default();
     let ceiling = ceiling();
     println!("{}, one thread; chain of vpmaddubsw: {ceiling:.1} GMAC/s", isa.name());
-    println!("{:32} {:>10} {:>8} {:>8} {:>10}", "kernel", "us", "GMAC/s", "share", "setup ms");
+    if let Some((_, rows)) = NETWORKS.iter().find(|(name, _)| *name == only) {
+        return network(isa, rows, ceiling);
+    }
+    println!("{:32} {:>10} {:>8} {:>8} {:>10}", "kernel", "us", "GMAC/s", "share", "packing ms");
     for line in lines().iter().filter(|line| line.name.contains(&only)) {
-        let start = Instant::now();
-        let mut run = (line.setup)(isa)?;
-        let setup = start.elapsed().as_secs_f64() * 1e3;
+        let mut ready = (line.setup)(isa)?;
         let rate = |seconds: f64| line.macs / seconds / 1e9;
-        let seconds = best_of(&mut run);
+        let (seconds, setup) = (best_of(&mut ready.run), ready.packing * 1e3);
         let share = rate(seconds) / ceiling;
-        println!("{:32} {:10.2} {:8.1} {share:8.2} {setup:10.2}", line.name, seconds * 1e6, rate(seconds));
+        println!("{:32} {:10.2} {:8.1} {share:8.2} {setup:10.1}", line.name, seconds * 1e6, rate(seconds));
     }
     Ok(())
 }
@@ -65,8 +72,92 @@ fn lines() -> Vec<Line> {
     ]
 }
 
+/// Image side, input and output channels, kernel, stride, and how often the network has it.
+type Row = [usize; 6];
+
+/// The dense products of whole networks.
+const NETWORKS: [(&str, &[Row]); 2] = [("resnet50", &RESNET50), ("mobilenet_v2", &MOBILENET_V2)];
+
+const RESNET50: [Row; 24] = [
+    [224, 3, 64, 7, 2, 1],
+    [56, 64, 64, 1, 1, 1],
+    [56, 64, 64, 3, 1, 3],
+    [56, 64, 256, 1, 1, 4],
+    [56, 256, 64, 1, 1, 2],
+    [56, 256, 128, 1, 1, 1],
+    [56, 128, 128, 3, 2, 1],
+    [28, 128, 512, 1, 1, 4],
+    [56, 256, 512, 1, 2, 1],
+    [28, 512, 128, 1, 1, 3],
+    [28, 128, 128, 3, 1, 3],
+    [28, 512, 256, 1, 1, 1],
+    [28, 256, 256, 3, 2, 1],
+    [14, 256, 1024, 1, 1, 6],
+    [28, 512, 1024, 1, 2, 1],
+    [14, 1024, 256, 1, 1, 5],
+    [14, 256, 256, 3, 1, 5],
+    [14, 1024, 512, 1, 1, 1],
+    [14, 512, 512, 3, 2, 1],
+    [7, 512, 2048, 1, 1, 3],
+    [14, 1024, 2048, 1, 2, 1],
+    [7, 2048, 512, 1, 1, 2],
+    [7, 512, 512, 3, 1, 2],
+    [1, 2048, 1000, 1, 1, 1],
+];
+
+const MOBILENET_V2: [Row; 21] = [
+    [224, 3, 32, 3, 2, 1],
+    [112, 32, 16, 1, 1, 1],
+    [112, 16, 96, 1, 1, 1],
+    [56, 96, 24, 1, 1, 1],
+    [56, 24, 144, 1, 1, 2],
+    [56, 144, 24, 1, 1, 1],
+    [28, 144, 32, 1, 1, 1],
+    [28, 32, 192, 1, 1, 3],
+    [28, 192, 32, 1, 1, 2],
+    [14, 192, 64, 1, 1, 1],
+    [14, 64, 384, 1, 1, 4],
+    [14, 384, 64, 1, 1, 3],
+    [14, 384, 96, 1, 1, 1],
+    [14, 96, 576, 1, 1, 3],
+    [14, 576, 96, 1, 1, 2],
+    [7, 576, 160, 1, 1, 1],
+    [7, 160, 960, 1, 1, 3],
+    [7, 960, 160, 1, 1, 2],
+    [7, 960, 320, 1, 1, 1],
+    [7, 320, 1280, 1, 1, 1],
+    [1, 1280, 1000, 1, 1, 1],
+];
+
+/// Times every product of a network and sums them up.
+fn network(isa: Isa, rows: &[Row], ceiling: f64) -> Result<(), Box<dyn std::error::Error>> {
+    println!("{:32} {:>6} {:>10} {:>8} {:>8} {:>10}", "product", "times", "us", "GMAC/s", "share", "packing ms");
+    let print = |name: &str, n: usize, macs: f64, seconds: f64, packing: f64| {
+        let (rate, us) = (macs / seconds / 1e9, seconds * 1e6);
+        println!("{name:32} {n:6} {us:10.1} {rate:8.1} {:8.2} {:10.1}", rate / ceiling, packing * 1e3);
+    };
+    let mut sum = (0, 0.0, 0.0, 0.0);
+    for [hw, c, out_c, k, stride, n] in rows.iter().copied() {
+        let name = format!("{k}x{k} s{stride} {c}->{out_c} {hw}x{hw}");
+        let packing = if hw == 1 { Packing::Dot } else { Packing::Windows };
+        let line = product(&name, 1, square(hw, c, out_c, k, stride), packing);
+        let mut ready = (line.setup)(isa)?;
+        let seconds = best_of(&mut ready.run);
+        print(&name, n, line.macs, seconds, ready.packing);
+        let times = n as f64;
+        sum = (sum.0 + n, sum.1 + line.macs * times, sum.2 + seconds * times, sum.3 + ready.packing * times);
+    }
+    print("all", sum.0, sum.1, sum.2, sum.3);
+    Ok(())
+}
+
 fn conv(name: &str, hw: usize, in_c: usize, out_c: usize, k: usize, stride: usize) -> Line {
-    let shape = ConvShape {
+    product(name, 1, square(hw, in_c, out_c, k, stride), Packing::Windows)
+}
+
+/// A square image and kernel, padded so that stride 1 keeps the size.
+fn square(hw: usize, in_c: usize, out_c: usize, k: usize, stride: usize) -> ConvShape {
+    ConvShape {
         in_h: hw,
         in_w: hw,
         in_c,
@@ -76,8 +167,7 @@ fn conv(name: &str, hw: usize, in_c: usize, out_c: usize, k: usize, stride: usiz
         dilation: [1; 2],
         pads: [k / 2; 4],
         groups: 1,
-    };
-    product(name, 1, shape, Packing::Windows)
+    }
 }
 
 fn gemm(name: &str, rows: usize, k: usize, n: usize, packing: Packing) -> Line {
@@ -92,7 +182,9 @@ fn product(name: &str, batch: usize, shape: ConvShape, packing: Packing) -> Line
         let weights = bell(n_k, shape.out_c);
         let spec = Weights { data: WeightData::S8(&weights), layout: WeightLayout::Ohwi, zero_points: &[] };
         let epilogue = Epilogue::Requant { m: vec![1e-4], out: OutQ::u8(128) };
+        let start = Instant::now();
         let plan = ConvU8::with_packing(shape, &spec, 128, None, epilogue, packing)?;
+        let packing = start.elapsed().as_secs_f64();
         let x: Vec<u8> = (0..batch * shape.in_h * shape.in_w * shape.in_c).map(|i| ((i * 7919) >> 3) as u8).collect();
         let (mut out, mut scratch) = (vec![0; batch * pixels * shape.out_c], vec![0; plan.scratch_len()]);
         let pool = ThreadPool::new(1)?;
@@ -100,7 +192,7 @@ fn product(name: &str, batch: usize, shape: ConvShape, packing: Packing) -> Line
             let result = plan.run(Exec { isa, pool: &pool }, &x, None, OutMut::Bytes(&mut out), &mut scratch);
             result.expect("the slices match the plan's shape");
         };
-        Ok(Box::new(run) as Box<dyn FnMut()>)
+        Ok(Ready { run: Box::new(run), packing })
     };
     Line { name: name.to_owned(), macs: (batch * pixels * shape.out_c * n_k) as f64, setup: Box::new(setup) }
 }

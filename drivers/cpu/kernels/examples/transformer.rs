@@ -83,10 +83,10 @@ fn elementwise(exec: Exec<'_>) -> Result<()> {
 fn rows(exec: Exec<'_>) {
     let x: Vec<f32> = bytes(HEADS * SEQ * SEQ).iter().map(|b| f32::from(*b) * 0.05 - 6.0).collect();
     let mut y = vec![0.0; x.len()];
-    best("softmax of 128", 0, || softmax_f32(exec, SEQ, &x, &mut y).expect("fits"));
+    best("softmax of 128", 0, || softmax_f32(exec, SEQ, &|x: f32| x.exp(), &x, &mut y).expect("fits"));
     let n = SEQ * HIDDEN;
-    let norm = LayerNorm { len: HIDDEN, scale: Some(&x[..HIDDEN]), bias: Some(&x[n..n + HIDDEN]), eps: 1e-5 };
-    best("layer norm of 768", 0, || layer_norm_f32(exec, &norm, &x[..n], &mut y[..n]).expect("fits"));
+    let affine = [Some(&x[..HIDDEN]), Some(&x[n..n + HIDDEN])];
+    best("layer norm of 768", 0, || layer_norm_f32(exec, affine, HIDDEN, 1e-5, &x[..n], &mut y[..n]).expect("fits"));
 }
 
 fn main() -> Result<()> {

@@ -2,6 +2,7 @@
 
 use crate::depthwise::{Band, DepthwiseB, DepthwisePanel, Requant, Sums};
 use crate::depthwise_f32::DepthwiseRow;
+use crate::finish::Finish;
 use crate::float::{GemmF32, Line};
 use crate::gemm::Panel;
 use crate::isa::Isa;
@@ -13,6 +14,21 @@ impl Isa {
     pub(crate) fn gemm_u8(self, a: &[u8], rows: &GemmRows, panel: &Panel<'_>, tile: &mut GemmTile) {
         // SAFETY: an `Isa` exists only where its features were detected, and so those of what it falls back on.
         unsafe { (self.gemm_u8)(a, rows, panel, tile) }
+    }
+
+    /// Stores a tile; see [`Finish`].
+    #[inline]
+    pub(crate) fn finish(self, finish: Finish<'_>) {
+        // SAFETY: as in `gemm_u8`.
+        if !self.finish_u8.is_some_and(|fast| unsafe { fast(&finish) }) {
+            self.finish_plainly(finish);
+        }
+    }
+
+    /// The compiled loops; out of line, so that the fast forms are not slowed by their prologue.
+    #[inline(never)]
+    fn finish_plainly(self, finish: Finish<'_>) {
+        self.run(finish);
     }
 
     /// f32 product of tiles; see [`crate::generic::gemm_f32::run`].

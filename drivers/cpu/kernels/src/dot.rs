@@ -19,6 +19,9 @@ use crate::tile::{GEMM_ROWS, GemmRows, GemmTile};
 /// Blocks of sixteen columns of 32 bits.
 pub(crate) const COLS_BLOCKS: usize = 2;
 
+/// The value of each four-bit number: what a shuffle by bytes turns it into.
+pub(crate) const S4: [i8; 16] = [0, 1, 2, 3, 4, 5, 6, 7, -8, -7, -6, -5, -4, -3, -2, -1];
+
 /// The instructions. A value of the type proves that the CPU has them; methods must be `#[inline(always)]`, since it is the caller's
 /// `#[target_feature]` that they are compiled for.
 pub(crate) trait Dot: Copy {
@@ -36,6 +39,10 @@ pub(crate) trait Dot: Copy {
     /// # Safety
     /// They may be read.
     unsafe fn group(self, from: *const u8) -> Self::Group;
+    /// The low half of each byte, sign-extended from four bits.
+    fn low(self, w: Self::Cols) -> Self::Cols;
+    /// The high half of each byte, sign-extended from four bits.
+    fn high(self, w: Self::Cols) -> Self::Cols;
     /// Per column: `acc` plus the sum of four u8 times s8 products.
     fn dot4(self, acc: Self::Cols, x: Self::Group, w: Self::Cols) -> Self::Cols;
     /// Bytes 0 and 2 of each lane as 16-bit numbers.
@@ -52,8 +59,8 @@ pub(crate) trait Dot: Copy {
 
 /// Whether [`tile`] reads every step of the panel.
 pub(crate) fn reads(panel: &Panel<'_>) -> bool {
-    let mine = panel.run(Form::Dot).offsets.len() + panel.run(Form::Wide).offsets.len();
-    mine == panel.offsets.len()
+    let mine = [Form::Dot, Form::Wide, Form::Nibbles].map(|form| panel.run(form).offsets.len());
+    mine.iter().sum::<usize>() == panel.offsets.len()
 }
 
 /// See [`crate::generic::gemm_u8::tile`]. At most `TALL` rows run at once, in `CHAINS` chains each: together they fill the registers.
@@ -107,6 +114,7 @@ impl Part<'_> {
         let x = Reader::<R>(rows);
         let mut acc: [Acc<D, R>; CHAINS] = [[d.zero(); R]; CHAINS];
         x.dot(d, self.panel.run(Form::Dot), &mut acc);
+        x.nibbles(d, self.panel.run(Form::Nibbles), &mut acc);
         x.wide(d, self.panel.run(Form::Wide), &mut acc[0]);
         for (r, to) in tile.0[self.first..self.first + R].iter_mut().enumerate() {
             let sum = acc[1..].iter().fold(acc[0][r], |sum, chain| d.add(sum, chain[r]));
@@ -149,6 +157,21 @@ impl<const R: usize> Reader<R> {
         let w = d.weights(w);
         for (r, acc) in acc.iter_mut().enumerate() {
             *acc = d.dot4(*acc, self.group(d, r, at), w);
+        }
+    }
+
+    /// A step is one of `Dot` for each half of its bytes, each half in a chain of its own.
+    #[inline(always)]
+    fn nibbles<D: Dot, const CHAINS: usize>(self, d: D, run: Run<'_>, acc: &mut [Acc<D, R>; CHAINS]) {
+        for (w, at) in run.blocks.as_chunks::<COLS_BLOCKS>().0.iter().zip(run.offsets) {
+            let w = d.weights(w);
+            let (low, high) = (d.low(w), d.high(w));
+            for (r, acc) in acc[0].iter_mut().enumerate() {
+                *acc = d.dot4(*acc, self.group(d, r, *at), low);
+            }
+            for (r, acc) in acc[CHAINS - 1].iter_mut().enumerate() {
+                *acc = d.dot4(*acc, self.group(d, r, *at + 4), high);
+            }
         }
     }
 

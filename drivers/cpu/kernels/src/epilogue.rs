@@ -113,6 +113,8 @@ pub(crate) struct Store {
     pub(crate) hi: f32,
     /// Zero point in u8 order.
     pub(crate) zp: i32,
+    /// Smallest stored value in u8 order.
+    pub(crate) least: u8,
     pub(crate) flip: u8,
 }
 
@@ -125,7 +127,7 @@ impl Store {
             return Err(KernelError::Parameter { what });
         }
         let rel = |v: i32| (v - out.zero_point) as f32;
-        Ok(Self { lo: rel(out.lo), hi: rel(out.hi), zp: out.zero_point - min, flip })
+        Ok(Self { lo: rel(out.lo), hi: rel(out.hi), zp: out.zero_point - min, least: (out.lo - min) as u8, flip })
     }
 }
 

@@ -137,7 +137,7 @@ impl Finish<'_> {
 
     /// The place's panel of per-channel values; vectors are padded by one panel.
     #[inline(always)]
-    fn lanes<'v, T>(&self, values: &'v [T]) -> &'v [T; COLS] {
+    pub(crate) fn lanes<'v, T>(&self, values: &'v [T]) -> &'v [T; COLS] {
         values[self.place.channel..].first_chunk().expect("per-channel vectors are padded by a panel")
     }
 }

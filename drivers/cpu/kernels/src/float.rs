@@ -284,6 +284,23 @@ impl TileRows {
     }
 }
 
+/// Rows of a tile, for kernels that compute it in memory. Rows past `n` repeat the last one.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RowsF32 {
+    pub(crate) at: [usize; ROWS],
+    pub(crate) n: usize,
+}
+
+/// Accumulators `[pixel][channel]` in memory.
+#[derive(Clone, Copy)]
+#[repr(align(64))]
+pub(crate) struct TileF32(pub(crate) [[f32; COLS]; ROWS]);
+
+impl TileF32 {
+    /// All +0.
+    pub(crate) const ZERO: Self = Self([[0.0; COLS]; ROWS]);
+}
+
 /// One call of a product kernel: some tiles times a block of k of one panel.
 pub(crate) struct GemmF32<'a, L> {
     /// Activations.

@@ -5,7 +5,7 @@
 pub(crate) trait FloatOps {
     /// `self * a + b`, rounded once.
     fn mul_add(self, a: Self, b: Self) -> Self;
-    /// The square root, rounded once.
+    /// The square root.
     fn sqrt(self) -> Self;
 }
 

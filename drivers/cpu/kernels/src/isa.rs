@@ -8,10 +8,14 @@ use alloc::vec::Vec;
 
 use crate::error::{KernelError, Result};
 use crate::float::{LineBf16, LineF16, LineF32};
+use crate::gemm::Packing;
 use crate::table::{
-    DepthwiseF32Fn, DepthwiseU8Fn, DepthwiseU8LinesFn, GemmF32Fn, GemmS16Fn, GemmU8Fn, ISAS, KERNELS, Run,
+    DepthwiseF32Fn, DepthwiseU8Fn, DepthwiseU8LinesFn, FinishU8Fn, GemmF32Fn, GemmS16Fn, GemmU8Fn, ISAS, KERNELS, Run,
 };
 use crate::vectorize::Loops;
+
+/// Up to so many rows a product takes as long as reading its weights does.
+const FEW_ROWS: usize = 4;
 
 /// One line of [`ISAS`].
 pub(crate) struct IsaEntry {
@@ -23,6 +27,8 @@ pub(crate) struct IsaEntry {
     pub(crate) pays: fn() -> bool,
     /// Instruction sets whose kernels it uses where it has none of its own, best first.
     pub(crate) falls_back: &'static [&'static str],
+    /// The layout of weights that its integer product likes best for many rows.
+    pub(crate) packing: Packing,
     /// Which instance of the plain loops it runs.
     pub(crate) loops: Loops,
     /// Multiply-adds per nanosecond and thread that a cost model may assume: of bytes, of floats.
@@ -34,6 +40,7 @@ pub(crate) struct IsaEntry {
 pub struct Isa {
     entry: &'static IsaEntry,
     pub(crate) gemm_u8: GemmU8Fn,
+    pub(crate) finish_u8: Option<FinishU8Fn>,
     pub(crate) depthwise_u8: DepthwiseU8Fn,
     pub(crate) depthwise_u8_lines: Option<DepthwiseU8LinesFn>,
     pub(crate) gemm_f32: GemmF32Fn<LineF32>,
@@ -86,6 +93,16 @@ impl Isa {
         self.entry.speed
     }
 
+    /// The layout of weights with which a product of so many rows (pixels, all images) is fastest here. `four_bits` says that most
+    /// weights fit in four bits.
+    pub fn packing(self, rows: usize, four_bits: bool) -> Packing {
+        match rows {
+            0..=FEW_ROWS if four_bits => Packing::Nibbles,
+            0..=FEW_ROWS => Packing::Dot,
+            _ => self.entry.packing,
+        }
+    }
+
     /// Which instance of the plain loops to run.
     pub(crate) fn loops(self) -> Loops {
         self.entry.loops
@@ -96,6 +113,7 @@ impl Isa {
         let mut isa = Self {
             entry,
             gemm_u8: crate::generic::gemm_u8::tile,
+            finish_u8: None,
             depthwise_u8: crate::generic::depthwise_u8::tile,
             depthwise_u8_lines: None,
             gemm_f32: crate::generic::gemm_f32::run,
@@ -108,6 +126,7 @@ impl Isa {
         for kernel in best_last.flat_map(|name| KERNELS.iter().filter(move |k| k.isa == name)) {
             match kernel.run {
                 Run::GemmU8(f) => isa.gemm_u8 = f,
+                Run::FinishU8(f) => isa.finish_u8 = Some(f),
                 Run::DepthwiseU8(f) => isa.depthwise_u8 = f,
                 Run::DepthwiseU8Lines(f) => isa.depthwise_u8_lines = Some(f),
                 Run::GemmF32(f) => isa.gemm_f32 = f,

@@ -24,6 +24,17 @@ impl<'a, T> SharedOut<'a, T> {
         Self { ptr: out.as_mut_ptr(), len: out.len(), _owner: PhantomData }
     }
 
+    /// The address of element `at`, behind which `n` elements lie.
+    ///
+    /// # Panics
+    /// When the range leaves the matrix.
+    #[inline]
+    pub(crate) fn address(&self, at: usize, n: usize) -> *mut T {
+        assert!(n <= self.len && at <= self.len - n, "output range {at}+{n} leaves a matrix of {} elements", self.len);
+        // SAFETY: the range lies inside the borrowed slice (checked above).
+        unsafe { self.ptr.add(at) }
+    }
+
     /// Elements `at .. at + n`.
     ///
     /// # Safety
@@ -33,8 +44,7 @@ impl<'a, T> SharedOut<'a, T> {
     /// When the range leaves the matrix.
     #[allow(clippy::mut_from_ref)] // the point of the type; see the module text
     pub(crate) unsafe fn part(&self, at: usize, n: usize) -> &mut [T] {
-        assert!(n <= self.len && at <= self.len - n, "output range {at}+{n} leaves a matrix of {} elements", self.len);
-        // SAFETY: the range lies inside the borrowed slice (checked above); exclusiveness is the caller's promise.
-        unsafe { core::slice::from_raw_parts_mut(self.ptr.add(at), n) }
+        // SAFETY: `address` has checked that the range lies inside the borrowed slice; exclusiveness is the caller's promise.
+        unsafe { core::slice::from_raw_parts_mut(self.address(at, n), n) }
     }
 }

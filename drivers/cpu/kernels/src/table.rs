@@ -2,8 +2,9 @@
 
 use crate::depthwise::{Band, DepthwiseB, DepthwisePanel, Requant, Sums};
 use crate::depthwise_f32::DepthwiseRow;
+use crate::finish::Finish;
 use crate::float::{GemmF32, LineBf16, LineF16, LineF32};
-use crate::gemm::Panel;
+use crate::gemm::{Packing, Panel};
 use crate::generic;
 use crate::isa::IsaEntry;
 use crate::tile::{GemmRows, GemmTile, Rows, Tile};
@@ -21,6 +22,8 @@ pub(crate) type GemmU8Fn = unsafe fn(&[u8], &GemmRows, &Panel<'_>, &mut GemmTile
 pub(crate) type DepthwiseU8Fn = unsafe fn(&Band<'_>, &DepthwisePanel<'_>, usize, &mut Sums);
 /// Depthwise: whole output rows, requantized; see [`crate::Isa::depthwise_u8_lines`].
 pub(crate) type DepthwiseU8LinesFn = unsafe fn(&Band<'_>, &DepthwiseB, &Requant<'_>, &mut [u8]) -> bool;
+/// Stores a tile of the most frequent kinds; false where it does not know the kind. See [`crate::Isa::finish`].
+pub(crate) type FinishU8Fn = unsafe fn(&Finish<'_>) -> bool;
 /// f32 in ascending k with fused multiply-adds, weights stored in lines `L`; see [`generic::gemm_f32::run`].
 pub(crate) type GemmF32Fn<L> = unsafe fn(GemmF32<'_, L>);
 /// Depthwise in f32; see [`generic::depthwise_f32::run`].
@@ -33,6 +36,7 @@ pub(crate) type GemmS16Fn = unsafe fn(&[i16], &Rows, &[i16], &mut Tile);
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Run {
     GemmU8(GemmU8Fn),
+    FinishU8(FinishU8Fn),
     DepthwiseU8(DepthwiseU8Fn),
     DepthwiseU8Lines(DepthwiseU8LinesFn),
     GemmF32(GemmF32Fn<LineF32>),
@@ -64,15 +68,15 @@ const fn kernel(name: &'static str, isa: &'static str, peak_macs_per_clock: u32,
 /// All instruction sets of the architecture, slowest first. The first runs everywhere.
 #[rustfmt::skip]
 pub(crate) static ISAS: &[IsaEntry] = &[
-    IsaEntry { name: "portable", detect: || true, pays: || true, falls_back: &[], loops: Loops::Baseline, speed: [4, 2] },
+    IsaEntry { name: "portable", detect: || true, pays: || true, falls_back: &[], packing: Packing::Windows, loops: Loops::Baseline, speed: [4, 2] },
     #[cfg(target_arch = "x86_64")]
-    IsaEntry { name: "avx2", detect: avx2::detect, pays: || true, falls_back: &["portable"], loops: Loops::Avx2, speed: [64, 24] },
+    IsaEntry { name: "avx2", detect: avx2::detect, pays: || true, falls_back: &["portable"], packing: Packing::Windows, loops: Loops::Avx2, speed: [64, 24] },
     #[cfg(target_arch = "x86_64")]
-    IsaEntry { name: "avxvnni", detect: avx_vnni::detect, pays: || true, falls_back: &["avx2", "portable"], loops: Loops::Avx2, speed: [130, 24] },
+    IsaEntry { name: "avxvnni", detect: avx_vnni::detect, pays: || true, falls_back: &["avx2", "portable"], packing: Packing::Dot, loops: Loops::Avx2, speed: [130, 24] },
     #[cfg(target_arch = "x86_64")]
-    IsaEntry { name: "avx512vnni256", detect: avx512_vnni::detect, pays: || true, falls_back: &["avx2", "portable"], loops: Loops::Avx2, speed: [130, 24] },
+    IsaEntry { name: "avx512vnni256", detect: avx512_vnni::detect, pays: || true, falls_back: &["avx2", "portable"], packing: Packing::Dot, loops: Loops::Avx2, speed: [130, 24] },
     #[cfg(target_arch = "x86_64")]
-    IsaEntry { name: "avx512vnni", detect: avx512_vnni::detect, pays: avx512_vnni::wide_pays, falls_back: &["avx2", "portable"], loops: Loops::Avx2, speed: [200, 36] },
+    IsaEntry { name: "avx512vnni", detect: avx512_vnni::detect, pays: avx512_vnni::wide_pays, falls_back: &["avx2", "portable"], packing: Packing::Dot, loops: Loops::Avx2, speed: [200, 36] },
 ];
 
 /// All product kernels of the architecture.
@@ -86,6 +90,8 @@ pub static KERNELS: &[Kernel] = &[
     kernel("gemm_s16_s16_s32_4x16x2_portable", "portable", 0, Run::GemmS16(generic::gemm_s16::tile)),
     #[cfg(target_arch = "x86_64")]
     kernel("gemm_u8_s8_s32_8x16x4_avx2", "avx2", 42, Run::GemmU8(avx2::gemm_u8)),
+    #[cfg(target_arch = "x86_64")]
+    kernel("finish_s32_u8_8x16_avx2", "avx2", 0, Run::FinishU8(avx2::finish_u8)),
     #[cfg(target_arch = "x86_64")]
     kernel("dw_u8_s16_s32_8x8x2_avx2", "avx2", 32, Run::DepthwiseU8(avx2::depthwise_u8)),
     #[cfg(target_arch = "x86_64")]
@@ -106,6 +112,8 @@ pub static KERNELS: &[Kernel] = &[
     kernel("gemm_u8_s8_s32_8x16x4_avx512vnni256", "avx512vnni256", 64, Run::GemmU8(avx512_vnni::gemm_u8_256)),
     #[cfg(target_arch = "x86_64")]
     kernel("gemm_u8_s8_s32_8x16x4_avx512vnni", "avx512vnni", 128, Run::GemmU8(avx512_vnni::gemm_u8)),
+    #[cfg(target_arch = "x86_64")]
+    kernel("gemm_f32_f32_f32_6x16x1_avx512vnni", "avx512vnni", 32, Run::GemmF32(avx512_vnni::gemm_f32)),
 ];
 
 #[cfg(test)]
@@ -114,7 +122,7 @@ mod tests {
     use crate::conv::{FinishF32, OutF32};
     use crate::depthwise::{Band, CHANNELS, DepthwiseB, DepthwiseWindow, LINES, PIXELS};
     use crate::float::{self, Line, Packed, Runs, TileRows};
-    use crate::gemm::{COLS, N_RUNS, Packing, Span, pack};
+    use crate::gemm::{COLS, Packing, RUNS, Span, pack};
     use crate::isa::Isa;
     use crate::shared_out::SharedOut;
     use crate::tile::{GEMM_ROWS, GemmTile, ROWS, Rows, Tile};
@@ -145,10 +153,11 @@ mod tests {
             4 => i16::from(rng.next() as u8) - 128 - (rng.next() & 127) as i16,
             5 => [64, -64, 128 - 256, 1][rng.next() as usize & 3],
             6 => [255, -255][rng.next() as usize & 1],
+            7 => (rng.next() & 15) as i16 - 8,
             k => rng.bell([40, 28, 16, 6][k % 4]),
         }
     }
-    const KINDS: usize = 11;
+    const KINDS: usize = 12;
 
     /// Activations: all minimum, all maximum, extremes, full range.
     fn activations(kind: usize, n: usize, rng: &mut Rng) -> Vec<u8> {
@@ -165,7 +174,7 @@ mod tests {
         Rows { at: core::array::from_fn(|r| r.min(n - 1) * stride), n }
     }
 
-    fn check_gemm_u8(kernel: GemmU8Fn, packing: Packing, seen: &mut [u32; N_RUNS]) {
+    fn check_gemm_u8(kernel: GemmU8Fn, packing: Packing, seen: &mut [u32; RUNS.len()]) {
         let mut rng = Rng(0x1234_5678_9ABC_DEF1);
         for (k, kind) in (1..=70).chain([130, 256]).flat_map(|k| (0..KINDS).map(move |w| (k, w))) {
             let n = 1 + (k + kind) % GEMM_ROWS;
@@ -187,38 +196,40 @@ mod tests {
         }
     }
 
-    /// One tile of `lines` output rows of one block of channels.
-    fn check_depthwise_tile(kernel: DepthwiseU8Fn, window: DepthwiseWindow, kind: usize, rng: &mut Rng) {
-        let taps = window.kernel[0] * window.kernel[1];
-        let w: Vec<i16> = (0..taps * CHANNELS).map(|_| weight(kind, rng)).collect();
-        let packed = DepthwiseB::pack(window, CHANNELS, &|t, c| w[t * CHANNELS + c]);
-        let (pixel, line) = (CHANNELS + 3, (CHANNELS + 3) * window.columns(PIXELS));
-        for data in 0..4 {
-            let a = activations(data, line * window.rows(), rng);
-            let band = Band { a: &a, first: 0, line, wrap: usize::MAX, n_rows: window.rows(), pixel };
-            let mut sums = [[[0; CHANNELS]; PIXELS]; LINES];
-            // SAFETY: the caller has asked whether this machine runs the kernel.
-            unsafe { kernel(&band, &packed.block(0), 0, &mut sums) };
-            let at = |l: usize, x: usize, t: usize| {
-                let row = l * window.stride[0] + t / window.kernel[1] * window.dilation[0];
-                row * line + (x * window.stride[1] + t % window.kernel[1] * window.dilation[1]) * pixel
-            };
-            let all = (0..window.lines).flat_map(|l| (0..PIXELS).map(move |x| (l, x)));
-            for ((l, x), c) in all.flat_map(|p| (0..CHANNELS).map(move |c| (p, c))) {
-                let tap = |t: usize| i32::from(a[at(l, x, t) + c]) * i32::from(w[t * CHANNELS + c]);
-                let want: i32 = (0..taps).map(tap).sum();
-                assert_eq!(sums[l][x][c], want, "{window:?} weights {kind} data {data} row {l} pixel {x}");
-            }
-        }
-    }
-
-    fn check_depthwise_u8(kernel: DepthwiseU8Fn) {
+    /// Tiles of every window, read from an image and from a ring whose first row lies anywhere.
+    fn check_depthwise_u8(run: DepthwiseU8Fn) {
         let mut rng = Rng(77);
-        let kernels = [[1, 1], [1, 2], [3, 3], [5, 5], [2, 3], [4, 5], [7, 2], [7, 7]];
-        for (case, size) in kernels.iter().cycle().take(KINDS * kernels.len() * 3).enumerate() {
-            let (stride, dilation, lines) = (1 + case % 3, 1 + case / 5 % 2, 1 + case / 3 % LINES);
-            let window = DepthwiseWindow { kernel: *size, stride: [stride; 2], dilation: [dilation; 2], lines };
-            check_depthwise_tile(kernel, window, case % KINDS, &mut rng);
+        let windows = [[1, 1], [1, 2], [3, 3], [5, 5], [2, 3], [4, 5], [7, 2], [3, 7]];
+        for (case, kernel) in windows.iter().cycle().take(KINDS * windows.len() * 3).enumerate() {
+            let (kind, pixel, channels) = (case % KINDS, 12, 11);
+            let stride = [1 + case % 3, 1 + case % 2];
+            let dilation = [1 + case / 5 % 2, 1 + case / 7 % 2];
+            let window = DepthwiseWindow { kernel: *kernel, stride, dilation, lines: 1 + case / 3 % LINES };
+            let w: Vec<i16> = (0..kernel[0] * kernel[1] * channels).map(|_| weight(kind, &mut rng)).collect();
+            let packed = DepthwiseB::pack(window, channels, &|t, c| w[t * channels + c]);
+            let line = window.columns(2 * PIXELS) * pixel;
+            for data in 0..4 {
+                let a = activations(data, window.rows() * line, &mut rng);
+                let wraps = [(0, usize::MAX), (case % window.rows() * line, a.len())];
+                for ((first, wrap), block) in wraps.into_iter().zip(0..2) {
+                    let band = Band { a: &a, first, line, wrap, n_rows: window.rows(), pixel };
+                    let (panel, x0) = (packed.block(block), case % PIXELS);
+                    let mut sums = [[[0; CHANNELS]; PIXELS]; LINES];
+                    // SAFETY: the caller has asked whether this machine runs the kernel.
+                    unsafe { run(&band, &panel, x0, &mut sums) };
+                    for i in 0..window.lines * PIXELS * CHANNELS {
+                        let (y, x, c) = (i / CHANNELS / PIXELS, i / CHANNELS % PIXELS, i % CHANNELS);
+                        let product = |t: usize| {
+                            let row = (y * stride[0] + t / kernel[1] * dilation[0]) * line + first;
+                            let column = (x0 + x) * stride[1] + t % kernel[1] * dilation[1];
+                            let at = row % a.len() + column * pixel + panel.channel + c;
+                            i32::from(a[at]) * i32::from(w[t * channels + panel.channel + c])
+                        };
+                        let want: i32 = (0..kernel[0] * kernel[1]).map(product).sum();
+                        assert_eq!(sums[y][x][c], want, "{window:?} weights {kind} data {data} at {y} {x} {c}");
+                    }
+                }
+            }
         }
     }
 
@@ -317,13 +328,13 @@ mod tests {
             };
             match kernel.run {
                 Run::GemmU8(run) => {
-                    let mut seen = [0; N_RUNS];
+                    let mut seen = [0; RUNS.len()];
                     Packing::ALL.into_iter().for_each(|packing| check_gemm_u8(run, packing, &mut seen));
                     assert!(seen.iter().all(|n| *n > 0), "{}: forms never reached: {seen:?}", kernel.name);
                 }
                 Run::DepthwiseU8(run) => check_depthwise_u8(run),
-                // Whole rows are compared with the naive convolution in `tests/conv_u8.rs`.
-                Run::DepthwiseU8Lines(_) => {}
+                // Compared with the naive convolution, epilogue by epilogue, in `tests/conv_u8.rs`.
+                Run::DepthwiseU8Lines(_) | Run::FinishU8(_) => {}
                 Run::GemmF32(_) => check_gemm_f32::<LineF32>(isa, |r| (r as i32 as f32) * 1e-7),
                 Run::GemmF16(_) => check_gemm_f32::<LineF16>(isa, |r| r as u16 & 0xBFFF),
                 Run::GemmBf16(_) => check_gemm_f32::<LineBf16>(isa, |r| r as u16 & 0xBFFF),
@@ -336,7 +347,7 @@ mod tests {
     #[test]
     fn every_model_equals_a_naive_sum() {
         for (name, model) in crate::model::GEMM_U8 {
-            let mut seen = [0; N_RUNS];
+            let mut seen = [0; RUNS.len()];
             Packing::ALL.into_iter().for_each(|packing| check_gemm_u8(*model, packing, &mut seen));
             assert!(seen.iter().all(|n| *n > 0), "{name}: forms never reached: {seen:?}");
         }

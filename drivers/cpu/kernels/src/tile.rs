@@ -39,6 +39,7 @@ impl<const N: usize> Default for Rows<N> {
 impl<const N: usize> Rows<N> {
     /// Panics unless every read of `width` bytes at `row + offset`, `offset <= max_offset`, stays within `len` bytes: the one check
     /// that the unsafe loads of the kernels rest on.
+    #[inline]
     pub(crate) fn check(&self, len: usize, max_offset: usize, width: usize) {
         let last = self.at.iter().copied().fold(0, usize::max);
         let end = last.checked_add(max_offset).and_then(|e| e.checked_add(width));

@@ -256,11 +256,42 @@ fn packing_does_not_change_the_result() {
         let spec = Weights { data: WeightData::S8(&w), layout: WeightLayout::Hwio, zero_points: &[] };
         let x = bytes(3, s.in_h * s.in_w * s.in_c, &mut rng);
         let n = s.out_hw().unwrap().iter().product::<usize>() * s.out_c;
-        let [first, second, third] =
+        let plans =
             Packing::ALL.map(|packing| ConvU8::with_packing(s, &spec, 5, None, Epilogue::Raw, packing).unwrap());
         for_each_exec(|exec, name| {
-            let want = run_raw(&first, exec, &x, n);
-            assert!(want == run_raw(&second, exec, &x, n) && want == run_raw(&third, exec, &x, n), "{name} {s:?}");
+            let want = run_raw(&plans[0], exec, &x, n);
+            for (plan, packing) in plans.iter().zip(Packing::ALL).skip(1) {
+                assert_eq!(want, run_raw(plan, exec, &x, n), "{name} {packing:?} {s:?}");
+            }
         });
     }
+}
+
+#[test]
+fn four_bit_weights_are_those_of_eight_bits() {
+    let mut rng = Rng(77);
+    for s in shapes() {
+        let w: Vec<i8> = (0..n_weights(&s)).map(|_| (rng.byte() & 15) as i8 - 8).collect();
+        let nibbles = |pair: &[i8]| (pair[0] as u8 & 15) | (pair.get(1).map_or(0, |w| *w as u8) << 4);
+        let packed: Vec<u8> = w.chunks(2).map(nibbles).collect();
+        for zero_points in [vec![], vec![-8], (0..s.out_c).map(|c| c as i32 % 16 - 8).collect()] {
+            let spec = |data| Weights { data, layout: WeightLayout::Oihw, zero_points: &zero_points };
+            let x = bytes(3, s.in_h * s.in_w * s.in_c, &mut rng);
+            let n = s.out_hw().unwrap().iter().product::<usize>() * s.out_c;
+            let eight = ConvU8::new(s, &spec(WeightData::S8(&w)), 5, None, Epilogue::Raw).unwrap();
+            let of = |packing| {
+                ConvU8::with_packing(s, &spec(WeightData::S4(&packed)), 5, None, Epilogue::Raw, packing).unwrap()
+            };
+            let four = Packing::ALL.map(of);
+            for_each_exec(|exec, name| {
+                let want = run_raw(&eight, exec, &x, n);
+                for (plan, packing) in four.iter().zip(Packing::ALL) {
+                    assert_eq!(want, run_raw(plan, exec, &x, n), "{name} {packing:?} {s:?}");
+                }
+            });
+        }
+    }
+    let spec = Weights { data: WeightData::S4(&[0; 3]), layout: WeightLayout::KN, zero_points: &[] };
+    let short = ConvU8::new(ConvShape::gemm(2, 4), &spec, 0, None, Epilogue::Raw);
+    assert!(matches!(short, Err(KernelError::Length { found: 3, expected: 4, .. })));
 }

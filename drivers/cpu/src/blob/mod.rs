@@ -13,7 +13,7 @@ mod packs;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use packs::{Packed, Packs};
+pub(crate) use packs::{Job, Packed, Packs, Slot};
 
 use crate::executable::CpuProgram;
 use crate::ops::product::is_packed;
@@ -26,7 +26,7 @@ use std::sync::Arc;
 /// First bytes of a payload.
 const MAGIC: [u8; 4] = *b"OCPU";
 /// Version of the layout and of the packed formats.
-const VERSION: u32 = 3;
+const VERSION: u32 = 4;
 
 /// Where packed weights begin: at a multiple of this.
 const ALIGN: usize = 64;

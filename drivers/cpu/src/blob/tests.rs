@@ -92,9 +92,9 @@ fn weights_are_saved_once_packed() {
     let device = device(Isa::detect());
     let exe = device.compile(&net.output(y), &CompileOptions::default()).unwrap();
     let bytes = device.serialize(exe.as_ref()).unwrap();
-    // One to two bytes for each, four for the place of four rows of sixteen columns; the program itself needs little.
-    let (n, places) = (512 * 256, 512 * 256 / 64 * 4);
-    assert!((n..2 * n + places + 4096).contains(&bytes.len()), "{} bytes", bytes.len());
+    // Two bytes for each and some more where lanes are left empty; places and the program itself need little.
+    let n = 512 * 256;
+    assert!((n..2 * n + n / 2).contains(&bytes.len()), "{} bytes", bytes.len());
 }
 
 #[test]

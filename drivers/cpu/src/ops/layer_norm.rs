@@ -1,14 +1,13 @@
 //! LayerNormalization in f32 over contiguous rows, in the two passes of numerics.md section 7.
 
 use super::product::constant;
-use crate::arena::Io;
 use crate::builder::{Builder, input, output};
 use crate::form::dims;
 use crate::relayout::failed;
 use crate::rows::{float, float_constant, needs, row, when};
 use ottava_hal::capability::Operand;
 use ottava_hal::{Error, Node, OpRow, Program, Reason, Result};
-use ottava_kernels::{Exec, LayerNorm, layer_norm_f32};
+use ottava_kernels::layer_norm_f32;
 
 /// Rows of LayerNormalization: scale and bias are constants of a row's shape.
 pub(crate) fn rows(op: &'static str) -> Vec<OpRow> {
@@ -44,10 +43,15 @@ pub(crate) fn build(builder: &mut Builder<'_>, node: &Node) -> Result<()> {
     let from = builder.operand(input(node, 0)?, false)?;
     let to = builder.result(output(node)?, false)?;
     let name = builder.kernel("layernormalization_f32");
-    let run = move |exec: Exec<'_>, mut io: Io<'_>| {
-        let norm = LayerNorm { len, scale: gamma.as_deref(), bias: beta.as_deref(), eps };
-        layer_norm_f32(exec, &norm, io.read(0)?, io.out()?).map_err(failed)
-    };
-    builder.push(&name, vec![from], to, None, Box::new(run));
+    builder.push(
+        &name,
+        vec![from],
+        to,
+        None,
+        Box::new(move |exec, mut io| {
+            let affine = [gamma.as_deref(), beta.as_deref()];
+            layer_norm_f32(exec, affine, len, eps, io.read(0)?, io.out()?).map_err(failed)
+        }),
+    );
     Ok(())
 }

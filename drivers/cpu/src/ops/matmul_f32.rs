@@ -12,20 +12,23 @@ use ottava_kernels::{Exec, MatMulF32};
 /// Products of one MatMul, at most; each has an entry in the plan.
 const MOST: usize = 1 << 20;
 
-/// Rows of MatMul with a right operand that is no constant.
+/// Rows of MatMul with a right operand that is no constant; a constant is packed at compile time ([`super::product`]).
 pub(crate) fn rows(op: &'static str) -> Vec<OpRow> {
     let fits = needs(Reason::ShapeLimit, "matrices of fitting extents, leading axes that broadcast", |p, n| {
         let shape = |i| input(n, i).and_then(|id| dims(p.ty(id)));
         let (Ok(a), Ok(b)) = (shape(0), shape(1)) else { return false };
         shapes(&a, &b).is_ok()
     });
-    vec![when(row(op, vec![float(), float()], float()), [fits])]
+    let dynamic = needs(Reason::Other, "a right operand that is no constant", |p, n| {
+        input(n, 1).is_ok_and(|id| p.value(id).constant.is_none())
+    });
+    vec![when(row(op, vec![float(), float()], float()), [dynamic, fits])]
 }
 
 /// Whether the rows above, and not those of a constant weight, describe a node.
 pub(crate) fn applies(builder: &Builder<'_>, node: &Node) -> bool {
     let plain = |i| input(node, i).is_ok_and(|id| builder.ty(id).quant.is_none());
-    plain(0) && plain(1) && input(node, 1).is_ok_and(|id| !builder.is_constant(id) || builder.ty(id).shape.0.len() != 2)
+    plain(0) && plain(1) && input(node, 1).is_ok_and(|id| !builder.is_constant(id))
 }
 
 /// `m, k, n`, and the matrices of each product.

@@ -10,8 +10,8 @@ use super::window::{Window, height_width};
 use crate::builder::{Builder, input};
 use crate::form::dims;
 use crate::rows::{
-    act_bounds, byte, byte_weight, float, float_constant, input_ty, needs, ordered_act, other, output_ty, per_tensor,
-    row, when,
+    act_bounds, byte, float, float_constant, input_ty, needs, ordered_act, other, output_ty, per_tensor, row, weight,
+    when,
 };
 use ottava_hal::capability::{FusedSupport, Operand, Predicate};
 use ottava_hal::{DataType, Error, Node, OpRow, Program, Reason, Result, Scheme, Tensor, ValueId};
@@ -138,7 +138,7 @@ fn rows(op: &'static str, ranks: (usize, usize), attrs: &[Predicate]) -> Vec<OpR
     });
     let fused = FusedSupport { clamp: true, residual: true, act: true, zp_before_round: false };
     let typed = |output: Operand, fused: FusedSupport| {
-        let base = OpRow { ranks, fused, ..row(op, vec![byte(), byte_weight(), other()], output) };
+        let base = OpRow { ranks, fused, ..row(op, vec![byte(), weight(), other()], output) };
         let integer =
             [shapes, channel_scales(), typed_bias(), typed_residual(), ordered_act(), act_place(), fits_i32()];
         when(base, integer.into_iter().chain(attrs.iter().copied()))

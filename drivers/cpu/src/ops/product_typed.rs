@@ -3,7 +3,7 @@
 
 use super::product::{Product, bias, constant, residual};
 use crate::arena::Place;
-use crate::blob::Packed;
+use crate::blob::{Job, Packed, Slot};
 use crate::builder::{Builder, Run, input, output, refused};
 use crate::relayout::failed;
 use crate::rows::{act_bounds, per_tensor};
@@ -12,15 +12,15 @@ use ottava_hal::refmath::bias::{adopt_bias, bias_s32_real};
 use ottava_hal::refmath::bounds::{AccBounds, ActivationRange, channel_bounds};
 use ottava_hal::refmath::error::RefmathError;
 use ottava_hal::refmath::requant::{Q31, check_fp32_multiplier, fp32_multiplier_alpha};
-use ottava_hal::{DataType, Error, Node, Program, QuantParams, RequantMode, Result, TensorType, ValueId};
-use ottava_kernels::{ConvU8, Epilogue, OutMut, WeightData, Weights};
+use ottava_hal::{DataType, Error, Node, Program, QuantParams, RequantMode, Result, Status, TensorType, ValueId};
+use ottava_kernels::{ConvU8, Epilogue, Isa, OutMut, WeightData, Weights};
 use std::sync::Arc;
 
 /// The numbers of a typed product.
-struct Typed<'p> {
+struct Typed<'p, 'n> {
     program: &'p Program,
-    node: &'p Node,
-    product: &'p Product,
+    node: &'n Node,
+    product: &'n Product,
     x: &'p TensorType,
     /// Input scale and zero point.
     x_params: (f32, i32),
@@ -28,14 +28,22 @@ struct Typed<'p> {
     w_params: &'p QuantParams,
 }
 
-impl<'p> Typed<'p> {
-    fn of(program: &'p Program, node: &'p Node, product: &'p Product) -> Result<Self> {
+impl<'p, 'n> Typed<'p, 'n> {
+    fn of(program: &'p Program, node: &'n Node, product: &'n Product) -> Result<Self> {
         let (x, w) = (program.ty(input(node, 0)?), input(node, 1)?);
         let untyped =
             || Error::invalid(format!("node `{}`: operands of an integer product are not quantized", node.name));
         let x_params = per_tensor(x).ok_or_else(untyped)?;
         let w_params = program.ty(w).quant.as_deref().ok_or_else(untyped)?;
         Ok(Self { program, node, product, x, x_params, w, w_params })
+    }
+
+    /// Rows of the matrix product that this is: output pixels of all images; many if the batch is open.
+    fn rows(&self) -> usize {
+        let s = &self.product.shape;
+        let images = self.x.shape.elements().map(|n| n / (s.in_h * s.in_w * s.in_c));
+        let pixels = s.out_hw().map_or(usize::MAX, |[h, w]| h.saturating_mul(w));
+        images.map_or(usize::MAX, |n| n.saturating_mul(pixels))
     }
 
     /// One number per weight scale.
@@ -70,10 +78,11 @@ impl<'p> Typed<'p> {
     /// Bounds of the sum of channel `c`.
     fn bounds(&self, c: usize, bias: i32) -> Result<AccBounds> {
         let data = constant(self.program, self.w)?;
-        let signed = data.dtype() == DataType::S8;
-        let value = |i: usize| {
-            let byte = data.bytes()[i];
-            if signed { i32::from(byte as i8) } else { i32::from(byte) }
+        let (bytes, dtype) = (data.bytes(), data.dtype());
+        let value = |i: usize| match dtype {
+            DataType::S8 => i32::from(bytes[i] as i8),
+            DataType::S4 => i32::from((bytes[i / 2] >> (i % 2 * 4) << 4) as i8 >> 4),
+            _ => i32::from(bytes[i]),
         };
         let (n, k) = (self.product.shape.out_c, data.elements() / self.product.shape.out_c.max(1));
         let (first, step) = if self.product.channel_axis == 0 { (c * k, 1) } else { (c, n) };
@@ -151,26 +160,27 @@ pub(crate) fn build(builder: &mut Builder<'_>, node: &Node, product: Product) ->
     push(builder, &typed, epilogue(&typed, builder.ty(y), signed)?, reads, write)
 }
 
-fn push(
-    builder: &mut Builder<'_>,
-    typed: &Typed<'_>,
+fn push<'p>(
+    builder: &mut Builder<'p>,
+    typed: &Typed<'p, '_>,
     epilogue: Epilogue,
     reads: Vec<Place>,
     write: Place,
 ) -> Result<()> {
     let to_float = matches!(epilogue, Epilogue::Float { .. });
     let with_residual = matches!(epilogue, Epilogue::Residual { .. });
-    let plan = Arc::new(plan(builder, typed, epilogue)?);
-    builder.packs.keep(Packed::U8(Arc::clone(&plan)));
+    let slot = Slot::default();
+    builder.packs.keep(Packed::U8(Arc::clone(&slot)));
     let suffix = if to_float { "f32" } else { "u8" };
-    let name = builder.kernel(&format!("{}_u8_s8_{suffix}", typed.node.op.to_lowercase()));
-    let scratch = plan.scratch_len();
-    builder.push(&name, reads, write, Some(scratch), run(plan, with_residual, to_float));
-    Ok(())
+    let weights = if typed.program.ty(typed.w).dtype == DataType::S4 { "s4" } else { "s8" };
+    let name = builder.kernel(&format!("{}_u8_{weights}_{suffix}", typed.node.op.to_lowercase()));
+    builder.push(&name, reads, write, None, run(Arc::clone(&slot), with_residual, to_float));
+    let scratch = builder.scratch_later();
+    plan(builder, typed, epilogue, slot, scratch)
 }
 
 /// What happens to the accumulators.
-fn epilogue(typed: &Typed<'_>, y: &TensorType, signed: bool) -> Result<Epilogue> {
+fn epilogue(typed: &Typed<'_, '_>, y: &TensorType, signed: bool) -> Result<Epilogue> {
     let node = typed.node;
     let (lo, hi) = act_bounds(node);
     if y.quant.is_none() {
@@ -197,36 +207,54 @@ fn epilogue(typed: &Typed<'_>, y: &TensorType, signed: bool) -> Result<Epilogue>
     }
 }
 
-/// The kernel plan, from stored packed weights if there are some.
-fn plan(builder: &mut Builder<'_>, typed: &Typed<'_>, epilogue: Epilogue) -> Result<ConvU8> {
-    match builder.packs.next()? {
-        None => pack(typed, epilogue),
-        Some(packed) => {
-            let (_, x_zero_point) = held(typed.x)?;
-            ConvU8::from_packed(typed.product.shape, packed, x_zero_point, epilogue).map_err(|e| refused(typed.node, e))
-        }
-    }
+/// Fills the slot of the kernel plan: at once from stored packed weights, or later by packing them.
+fn plan<'p>(
+    builder: &mut Builder<'p>,
+    typed: &Typed<'p, '_>,
+    epilogue: Epilogue,
+    slot: Slot,
+    scratch: usize,
+) -> Result<()> {
+    let (shape, (_, x_zero_point)) = (typed.product.shape, held(typed.x)?);
+    let Some(packed) = builder.packs.next()? else {
+        let (n_weights, pack) = (constant(typed.program, typed.w)?.elements(), packing(typed, epilogue, builder.isa)?);
+        builder.packs.put_off(Job { n_weights, pack, slot, scratch });
+        return Ok(());
+    };
+    let plan = ConvU8::from_packed(shape, packed, x_zero_point, epilogue).map_err(|e| refused(typed.node, e))?;
+    builder.buffers[scratch] = slot.get_or_init(|| plan).scratch_len();
+    Ok(())
 }
 
-fn pack(typed: &Typed<'_>, epilogue: Epilogue) -> Result<ConvU8> {
+/// The work of packing, which any thread may do.
+fn packing<'p>(
+    typed: &Typed<'p, '_>,
+    epilogue: Epilogue,
+    isa: Isa,
+) -> Result<Box<dyn FnOnce() -> Result<ConvU8> + Send + 'p>> {
     let data = constant(typed.program, typed.w)?;
     let data = match data.dtype() {
         DataType::S8 => WeightData::S8(data.as_slice::<i8>()?),
+        DataType::S4 => WeightData::S4(data.bytes()),
         _ => WeightData::U8(data.as_slice::<u8>()?),
     };
     let weights = Weights { data, layout: typed.product.layout, zero_points: &typed.w_params.zero_points };
-    let bias = typed.bias()?;
-    let (_, x_zero_point) = held(typed.x)?;
-    ConvU8::new(typed.product.shape, &weights, x_zero_point, bias.as_deref(), epilogue)
-        .map_err(|e| refused(typed.node, e))
+    let (bias, (_, x_zero_point)) = (typed.bias()?, held(typed.x)?);
+    let packing = isa.packing(typed.rows(), matches!(data, WeightData::S4(_)));
+    let (node, shape) = (typed.node.clone(), typed.product.shape);
+    Ok(Box::new(move || {
+        ConvU8::with_packing(shape, &weights, x_zero_point, bias.as_deref(), epilogue, packing)
+            .map_err(|e| refused(&node, e))
+    }))
 }
 
-fn run(plan: Arc<ConvU8>, with_residual: bool, to_float: bool) -> Run {
+fn run(plan: Slot, with_residual: bool, to_float: bool) -> Run {
     Box::new(move |exec, mut io| {
         let x = io.bytes(0)?;
         let other = if with_residual { Some(io.bytes(1)?) } else { None };
         let scratch = std::mem::take(&mut io.scratch);
         let out = if to_float { OutMut::F32(io.out::<f32>()?) } else { OutMut::Bytes(io.out) };
-        plan.run(exec, x, other, out, scratch).map_err(failed)
+        let unpacked = || Error::failed(Status::Internal, "the weights of a product are not packed");
+        plan.get().ok_or_else(unpacked)?.run(exec, x, other, out, scratch).map_err(failed)
     })
 }

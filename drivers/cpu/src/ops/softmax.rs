@@ -6,6 +6,7 @@ use crate::parallel::for_chunks;
 use crate::relayout::failed;
 use crate::rows::{byte, float, needs, row, when};
 use crate::storage::{byte_out, held};
+use ottava_hal::refmath::float::exp;
 use ottava_hal::refmath::quantize::Target;
 use ottava_hal::refmath::softmax::{SOFTMAX_ROW_LIMIT, SoftmaxLut};
 use ottava_hal::{Error, Node, OpRow, Program, Reason, Result};
@@ -58,10 +59,7 @@ pub(crate) fn build(builder: &mut Builder<'_>, node: &Node) -> Result<()> {
 }
 
 fn float_rows(len: usize) -> Run {
-    Box::new(move |exec, mut io| {
-        let x = io.read::<f32>(0)?;
-        softmax_f32(exec, len, x, io.out()?).map_err(failed)
-    })
+    Box::new(move |exec, mut io| softmax_f32(exec, len, &exp, io.read(0)?, io.out()?).map_err(failed))
 }
 
 fn byte_rows(lut: SoftmaxLut, len: usize, chunk: usize) -> Run {

@@ -1,115 +1,113 @@
-//! Products of computed operands against the reference: broadcasting, every mode, and the transpositions around them.
+//! Float MatMul of two operands known at run time, and weights that half precision holds.
 
+use crate::device::CpuDevice;
 use crate::testing::{Net, Rng, check, op};
-use ottava_hal::{Attr, DataType, Node, RequantMode, TensorType, ValueId};
+use ottava_hal::program::Activation;
+use ottava_hal::{Attr, DataType, Node, Program, Tensor, TensorType};
+use ottava_kernels::Isa;
 
-/// An operand: an input, or now and then a constant.
-fn operand(net: &mut Net, rng: &mut Rng, dims: &[usize], quantized: bool) -> ValueId {
-    let ty = if quantized { rng.byte_type(dims) } else { TensorType::fixed(DataType::F32, dims) };
-    if rng.range(0, 5) == 0 && dims.len() != 2 { net.random(ty, rng) } else { net.input(ty) }
+fn f32_type(dims: &[usize]) -> TensorType {
+    TensorType::fixed(DataType::F32, dims)
 }
 
-fn matmul(rng: &mut Rng, y: &TensorType) -> Node {
-    let mut node = op("MatMul");
-    node.requant = Some(rng.pick(&RequantMode::ALL));
-    if y.quant.is_some() && rng.range(0, 1) == 0 {
-        let (lo, hi) = y.dtype.int_range().unwrap();
-        let a = rng.range(lo, hi) as i32;
-        node.fused.clamp = Some((a, rng.range(a.into(), hi) as i32));
-    }
-    node
-}
-
-fn result_type(rng: &mut Rng, quantized: bool) -> TensorType {
-    if quantized && rng.range(0, 2) > 0 { rng.byte_type(&[]) } else { TensorType::fixed(DataType::F32, &[]) }
-}
-
-#[test]
-fn broadcast_products_equal_the_reference() {
-    let mut rng = Rng::new(61);
-    let outer: [(&[usize], &[usize]); 7] = [
-        (&[], &[]),
-        (&[3], &[3]),
-        (&[2, 3], &[2, 3]),
-        (&[2, 1], &[3]),
-        (&[], &[2, 2]),
-        (&[2, 1, 3], &[1, 2, 1]),
-        (&[4], &[]),
-    ];
-    for case in 0..60 {
-        let (a, b) = outer[case % outer.len()];
-        let [m, k, n] = [rng.range(1, 9), rng.range(1, 40), rng.range(1, 36)].map(|v| v as usize);
-        let quantized = case % 3 > 0;
-        let mut net = Net::default();
-        let a = operand(&mut net, &mut rng, &[a, &[m, k]].concat(), quantized);
-        let b = operand(&mut net, &mut rng, &[b, &[k, n]].concat(), quantized);
-        let y = result_type(&mut rng, quantized);
-        let node = matmul(&mut rng, &y);
-        let y = net.node(node, &[a, b], &y);
-        check(&net.output(y), &mut rng);
-    }
-}
-
-#[test]
-fn vectors_equal_the_reference() {
-    let mut rng = Rng::new(62);
-    for (a, b) in [(&[5usize][..], &[5usize][..]), (&[5], &[2, 5, 3]), (&[2, 4, 5], &[5])] {
-        let mut net = Net::default();
-        let (a, b) = (net.input(rng.byte_type(a)), net.input(rng.byte_type(b)));
-        let y = result_type(&mut rng, true);
-        let node = matmul(&mut rng, &y);
-        let y = net.node(node, &[a, b], &y);
-        check(&net.output(y), &mut rng);
-    }
-}
-
-fn transposed(net: &mut Net, x: ValueId, perm: &[i64]) -> ValueId {
-    let mut node = op("Transpose");
-    node.attrs.set("perm", Attr::Ints(perm.to_vec()));
-    let ty = net.ty(x);
-    net.node(node, &[x], &ty)
-}
-
-/// Attention with its head splits; `shared` also returns the keys, so that their Transpose cannot be left out.
-fn attention(rng: &mut Rng, quantized: bool, shared: bool) -> Net {
-    let (batch, seq, heads, width) = (2, 5, 3, 4);
+fn product(a: &[usize], b: &[usize]) -> Program {
     let mut net = Net::default();
-    let ty = |rng: &mut Rng| {
-        let dims = [batch, seq, heads, width];
-        if quantized { rng.byte_type(&dims) } else { TensorType::fixed(DataType::F32, &dims) }
-    };
-    let (q, k, v) = (net.input(ty(rng)), net.input(ty(rng)), net.input(ty(rng)));
-    let q = transposed(&mut net, q, &[0, 2, 1, 3]);
-    let k = transposed(&mut net, k, &[0, 2, 3, 1]);
-    let v = transposed(&mut net, v, &[0, 2, 1, 3]);
-    let scores_type = if quantized { rng.byte_type(&[]) } else { TensorType::fixed(DataType::F32, &[]) };
-    let node = matmul(rng, &scores_type);
-    let scores = net.node(node, &[q, k], &scores_type);
-    let node = matmul(rng, &scores_type);
-    let mixed = net.node(node, &[scores, v], &scores_type);
-    let joined = transposed(&mut net, mixed, &[0, 2, 1, 3]);
-    if shared {
-        net.program.outputs.extend([k, mixed]);
-    }
-    net.program.outputs.push(joined);
-    net
+    let inputs = [net.input(f32_type(a)), net.input(f32_type(b))];
+    let y = net.node(op("MatMul"), &inputs, &f32_type(&[]));
+    net.output(y)
 }
 
 #[test]
-fn attention_equals_the_reference() {
-    let mut rng = Rng::new(63);
-    for case in 0..24 {
-        let net = attention(&mut rng, case % 3 > 0, case % 2 == 0);
-        check(&net.program, &mut rng);
+fn products_of_two_inputs_equal_the_reference() {
+    let mut rng = Rng::new(11);
+    let cases: &[(&[usize], &[usize])] = &[
+        (&[3, 4], &[4, 5]),
+        (&[1, 1], &[1, 1]),
+        (&[2, 3, 7, 13], &[2, 3, 13, 17]),
+        (&[2, 1, 6, 5], &[3, 5, 16]),
+        (&[31, 37], &[5, 37, 33]),
+        (&[4, 7, 400], &[400, 3]),
+        (&[1, 2, 300, 8], &[8, 40]),
+    ];
+    for (a, b) in cases {
+        check(&product(a, b), &mut rng);
     }
 }
 
 #[test]
-fn transpositions_around_products_need_no_step() {
-    let mut rng = Rng::new(64);
-    let device = crate::CpuDevice::new(crate::Isa::detect(), 1).unwrap();
-    let compiled = device.program(&attention(&mut rng, true, false).program).unwrap();
-    let kernels = ottava_hal::host::HostProgram::kernels(&compiled);
-    let steps: Vec<&str> = kernels.iter().map(|(_, k)| k.as_str()).filter(|k| *k != "view").collect();
-    assert!(steps.iter().all(|k| k.starts_with("matmul") || k.starts_with("xor_sign")), "{kernels:?}");
+fn one_input_may_be_both_operands_and_the_left_one_a_constant() {
+    let mut rng = Rng::new(12);
+    let mut net = Net::default();
+    let x = net.input(f32_type(&[2, 9, 9]));
+    let squared = net.node(op("MatMul"), &[x, x], &f32_type(&[]));
+    let left = net.random(f32_type(&[4, 9]), &mut rng);
+    let y = net.node(op("MatMul"), &[left, squared], &f32_type(&[]));
+    check(&net.output(y), &mut rng);
+}
+
+/// A product with a constant weight of these values.
+fn weighted(node: Node, dims: &[usize], values: &[f32]) -> Program {
+    let mut net = Net::default();
+    let x = net.input(f32_type(&[5, dims[0]]));
+    let w = net.constant(f32_type(dims), Tensor::from_f32s(DataType::F32, dims, values).unwrap());
+    let y = net.node(node, &[x, w], &f32_type(&[]));
+    net.output(y)
+}
+
+#[test]
+fn weights_that_half_precision_holds_take_half_the_bytes() {
+    let (mut rng, dims) = (Rng::new(13), [96, 80]);
+    let n = dims[0] * dims[1];
+    for dtype in [DataType::F16, DataType::BF16, DataType::F32] {
+        let values: Vec<f32> = (0..n).map(|_| rng.real(-1.0, 1.0) * 0.3).collect();
+        let stored = Tensor::from_f32s(dtype, &dims, &values).unwrap().to_f32s().unwrap();
+        let program = weighted(op("MatMul"), &dims, &stored);
+        check(&program, &mut rng);
+        let device = CpuDevice::new(Isa::detect(), 1).unwrap();
+        let bytes = device.program(&program).unwrap().save().unwrap().len();
+        println!("{dtype}: {bytes} bytes for {} of f32 weights", n * 4);
+        assert_eq!(bytes < n * 3, dtype != DataType::F32, "{dtype}: {bytes} bytes");
+    }
+}
+
+/// Random Adds behind a product: bias vectors, values computed before and after it, constants, twice the same; with activations.
+#[test]
+fn sums_behind_products_equal_the_reference() {
+    let (mut rng, dims) = (Rng::new(17), [2, 5, 12]);
+    for case in 0..60 {
+        let mut net = Net::default();
+        let (x, early) = (net.input(f32_type(&dims)), net.input(f32_type(&dims)));
+        let w = net.random(f32_type(&[12, 12]), &mut rng);
+        let mut y = net.node(op("MatMul"), &[x, w], &f32_type(&[]));
+        let first = y;
+        let late = net.node(op("Abs"), &[early], &f32_type(&[]));
+        for _ in 0..1 + case % 3 {
+            let vector = net.random(f32_type(&[12]), &mut rng);
+            let (row, whole) = (net.random(f32_type(&[1, 12]), &mut rng), net.random(f32_type(&dims), &mut rng));
+            let other = rng.pick(&[vector, row, whole, early, late, x, y, first]);
+            let mut add = op("Add");
+            add.fused.act = rng.pick(&[None, None, Some(Activation::Relu)]);
+            let inputs = if rng.range(0, 1) == 0 { [y, other] } else { [other, y] };
+            y = net.node(add, &inputs, &f32_type(&[]));
+        }
+        check(&net.output(y), &mut rng);
+    }
+}
+
+#[test]
+fn residual_blocks_equal_the_reference() {
+    let mut rng = Rng::new(19);
+    for act in [None, Some(Activation::Relu)] {
+        let mut net = Net::default();
+        let x = net.input(f32_type(&[2, 6, 7, 5]));
+        let mut conv = op("Conv");
+        conv.attrs.set("pads", Attr::Ints(vec![1; 4]));
+        let (v, w) = (net.random(f32_type(&[6, 6, 3, 3]), &mut rng), net.random(f32_type(&[6, 6, 3, 3]), &mut rng));
+        let inner = net.node(conv.clone(), &[x, v], &f32_type(&[]));
+        let trunk = net.node(conv, &[inner, w], &f32_type(&[]));
+        let mut add = op("Add");
+        add.fused.act = act;
+        let y = net.node(add, &[trunk, x], &f32_type(&[]));
+        check(&net.output(y), &mut rng);
+    }
 }

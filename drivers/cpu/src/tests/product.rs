@@ -4,9 +4,9 @@ use crate::testing::{Net, Rng, check, op};
 use ottava_hal::program::Activation;
 use ottava_hal::{Attr, DataType, Node, QuantParams, RequantMode, TensorType, ValueId};
 
-/// Weights of 8 bits: s8 or u8, one scale or one per channel, zero points or none.
+/// Weights of 8 or 4 bits: s8, u8 or s4, one scale or one per channel, zero points or none.
 fn weight_type(rng: &mut Rng, dims: &[usize], axis: usize) -> TensorType {
-    let dtype = rng.pick(&[DataType::S8, DataType::S8, DataType::U8]);
+    let dtype = rng.pick(&[DataType::S8, DataType::S8, DataType::U8, DataType::S4]);
     let symmetric = rng.range(0, 1) == 0;
     let (lo, hi) = dtype.int_range().unwrap();
     let zero = |rng: &mut Rng| if symmetric { 0 } else { rng.range(lo, hi) as i32 };

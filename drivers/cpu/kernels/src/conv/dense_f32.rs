@@ -10,6 +10,11 @@ use crate::float::{GemmF32, Line, Panels, ROWS, TileRows};
 use crate::gemm::COLS;
 use crate::shared_out::SharedOut;
 
+/// Bytes of weights that a first-level cache holds beside activations and outputs.
+const SMALL: usize = 16 << 10;
+/// Tiles of a block whose weights are small.
+const FEW: usize = 4;
+
 /// A product over some images, or over the rows of a matrix.
 #[derive(Clone, Copy)]
 pub(crate) struct Dense<'a, L> {
@@ -34,10 +39,13 @@ impl<L: Line> Dense<'_, L> {
     /// The given tiles of the given panels, which the calling task alone writes.
     pub(crate) fn task(&self, tiles: Range<usize>, panels: Range<usize>) {
         let per_image = self.chart.tiles.len();
+        // Where all weights stay in the first-level cache, few tiles at a time, so that a pixel's outputs are written together.
+        let weights = self.geometry.k * self.shape.out_c * size_of::<L>() / COLS;
+        let most = if weights <= SMALL { FEW } else { BLOCK };
         let mut from = tiles.start;
         while from < tiles.end {
             let (image, first) = (from / per_image, from % per_image);
-            let n = BLOCK.min(per_image - first).min(tiles.end - from);
+            let n = most.min(per_image - first).min(tiles.end - from);
             let block = &self.chart.tiles[first..first + n];
             let rest = self.pixels - if self.chart.matrix { from * ROWS } else { 0 };
             if self.chart.matrix && rest < n * ROWS {

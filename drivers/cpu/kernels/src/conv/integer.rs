@@ -20,6 +20,7 @@ use crate::error::{KernelError, Result, check_len, product};
 use crate::exec::Exec;
 use crate::finish::{Finish, Out, Place};
 use crate::gemm::{COLS, Packing};
+use crate::isa::Isa;
 use crate::shared_out::SharedOut;
 use crate::stored::{Stored, damaged, put_i32s, put_u32s};
 use crate::tile::{GEMM_ROWS, GemmRows, GemmTile};
@@ -51,7 +52,7 @@ enum Route {
 }
 
 impl ConvU8 {
-    /// Packs the weights for `shape`.
+    /// Packs the weights for `shape`, for this machine and many rows; [`ConvU8::with_packing`] lets the caller choose.
     ///
     /// # Errors
     /// When shape, lengths or parameters do not fit together; see [`KernelError`].
@@ -62,11 +63,11 @@ impl ConvU8 {
         bias: Option<&[i32]>,
         epilogue: Epilogue,
     ) -> Result<Self> {
-        Self::with_packing(shape, weights, x_zero_point, bias, epilogue, Packing::Windows)
+        Self::with_packing(shape, weights, x_zero_point, bias, epilogue, Isa::detect().packing(usize::MAX, false))
     }
 
-    /// As [`ConvU8::new`], with a choice of the layout. A matrix product of two activations packs its right side at run time with
-    /// [`Packing::Dot`].
+    /// As [`ConvU8::new`], with a choice of the layout: [`Isa::packing`] for the rows that are expected, [`Packing::Dot`] where
+    /// weights are packed at run time.
     ///
     /// # Errors
     /// As [`ConvU8::new`].
@@ -305,8 +306,7 @@ impl Job<'_> {
     fn pass(&self, pixels: &Pixels<'_>) -> Result<()> {
         let plan = self.plan;
         let macs = pixels.n.saturating_mul(plan.geometry.k).saturating_mul(plan.shape.out_c);
-        let bytes_per_pixel = (plan.geometry.k / plan.shape.kernel[0]).max(plan.shape.in_c);
-        let block = block_pixels(bytes_per_pixel);
+        let block = block_pixels(&plan.shape);
         pixels.grid(self.exec, plan.filter.n_panels(), macs, &|mine, panels| {
             for from in mine.clone().step_by(block) {
                 for panel in panels.clone() {
@@ -320,13 +320,24 @@ impl Job<'_> {
         let (plan, isa, stride) = (self.plan, self.exec.isa, self.plan.shape.out_c);
         let (at, weights) = plan.filter.panel(panel);
         let (mut tile, mut rows, mut cursor) = (GemmTile::ZERO, GemmRows::default(), pixels.cursor(range.start));
-        for i in range.clone().step_by(GEMM_ROWS) {
-            let n = (range.end - i).min(GEMM_ROWS);
+        // Tiles of equal height: the last one is not left with a row or two.
+        let n_tiles = range.len().div_ceil(GEMM_ROWS).max(1);
+        let (height, higher) = (range.len() / n_tiles, range.len() % n_tiles);
+        let mut i = range.start;
+        while i < range.end {
+            let n = height + usize::from(i - range.start < higher * (height + 1));
             pixels.fill(&mut rows, &mut cursor, n, at.offset);
             isa.gemm_u8(pixels.a, &rows, &weights, &mut tile);
             let first = (pixels.first_out + i) * stride + at.channel;
             let place = Place { at: first, stride, rows: n, cols: at.cols, channel: at.channel };
-            isa.run(Finish { epilogue: &plan.epilogue, tile: &tile.0, place, residual: self.residual, out: self.out });
+            isa.finish(Finish {
+                epilogue: &plan.epilogue,
+                tile: &tile.0,
+                place,
+                residual: self.residual,
+                out: self.out,
+            });
+            i += n;
         }
     }
 }

@@ -2,12 +2,15 @@
 
 use core::ops::Range;
 
+use super::shape::ConvShape;
 use crate::error::Result;
 use crate::exec::Exec;
 use crate::tile::{GEMM_ROWS, GemmRows};
 
 /// Activations that a block of pixels reads before the next panel reads them again; about half of a second-level cache.
 const DENSE_BLOCK: usize = 192 << 10;
+/// Bytes of a cache line.
+const LINE: usize = 64;
 /// Fewest pixels worth a task of their own.
 const MIN_PIXELS: usize = 16;
 
@@ -38,6 +41,18 @@ impl Pixels<'_> {
     /// because copying rows just written would stall on the pending stores.
     #[inline]
     pub(crate) fn fill(&self, rows: &mut GemmRows, [y, x]: &mut [usize; 2], n: usize, offset: usize) {
+        let line = *y * self.row_step + offset;
+        if *x + n <= self.wide {
+            for (r, row) in rows.at.iter_mut().enumerate() {
+                *row = line + (*x + r.min(n.wrapping_sub(1))) * self.col_step;
+            }
+            *x += n;
+            if *x == self.wide {
+                (*y, *x) = (*y + 1, 0);
+            }
+            rows.n = n;
+            return;
+        }
         let mut last = 0;
         for (r, row) in rows.at.iter_mut().enumerate() {
             if r < n {
@@ -73,7 +88,11 @@ impl Pixels<'_> {
     }
 }
 
-/// Pixels per block so that their activations stay in cache while all panels pass over them.
-pub(crate) fn block_pixels(bytes_per_pixel: usize) -> usize {
-    (DENSE_BLOCK / bytes_per_pixel.max(1)).next_multiple_of(GEMM_ROWS).max(2 * GEMM_ROWS)
+/// Pixels per block, so that what a block reads, and the lines of output that a few panels fill piece by piece, stay in cache while all
+/// panels pass over them.
+pub(crate) fn block_pixels(s: &ConvShape) -> usize {
+    let (block, in_c) = (DENSE_BLOCK, s.in_c);
+    let read = in_c.saturating_mul(s.stride[0]).saturating_mul(s.stride[1]);
+    let halo = (s.kernel[0] - 1).saturating_mul(s.in_w).saturating_mul(in_c).min(block / 2);
+    ((block - halo) / read.saturating_add(s.out_c.min(LINE))).next_multiple_of(GEMM_ROWS).max(4 * GEMM_ROWS)
 }

@@ -52,13 +52,15 @@ impl WeightIndex {
     }
 }
 
-/// 8-bit weights.
+/// Weights of eight or four bits.
 #[derive(Clone, Copy, Debug)]
 pub enum WeightData<'a> {
     /// Signed.
     S8(&'a [i8]),
     /// Unsigned.
     U8(&'a [u8]),
+    /// Signed in four bits, -8..=7, two per byte, the first in the low half.
+    S4(&'a [u8]),
 }
 
 /// A weight tensor.
@@ -74,11 +76,12 @@ pub struct Weights<'a> {
 
 impl Weights<'_> {
     pub(crate) fn check(&self, shape: &ConvShape, geometry: &Geometry) -> Result<()> {
-        let (len, range) = match self.data {
-            WeightData::S8(w) => (w.len(), -128..=127),
-            WeightData::U8(w) => (w.len(), 0..=255),
+        let (len, expected, range) = match self.data {
+            WeightData::S8(w) => (w.len(), geometry.n_weights, -128..=127),
+            WeightData::U8(w) => (w.len(), geometry.n_weights, 0..=255),
+            WeightData::S4(w) => (w.len(), geometry.n_weights.div_ceil(2), -8..=7),
         };
-        check_len("the weights", len, geometry.n_weights)?;
+        check_len("the weights", len, expected)?;
         if self.zero_points.len() > 1 {
             check_len("the weight zero points", self.zero_points.len(), shape.out_c)?;
         }
@@ -98,6 +101,7 @@ impl Weights<'_> {
         let value = match self.data {
             WeightData::S8(w) => i32::from(w[index]),
             WeightData::U8(w) => i32::from(w[index]),
+            WeightData::S4(w) => i32::from(((w[index / 2] >> (index % 2 * 4)) << 4) as i8 >> 4),
         };
         (value - zero) as i16
     }

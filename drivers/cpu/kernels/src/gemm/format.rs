@@ -5,6 +5,7 @@
 //! |---|---|---|
 //! | `Dot` | `[16 columns][4 k]` s8 | 4 neighbouring bytes |
 //! | `Dot8` | `[16 columns][8 k]` s8 | 8 neighbouring bytes |
+//! | `Nibbles` | `[16 columns][4]` bytes: k 0..4 in the low halves, k 4..8 in the high ones, s4 | 8 neighbouring bytes |
 //! | `Wide` | `[16 columns][k 0, k 2]`, then `[16 columns][k 1, k 3]` in 16 bits | 4 neighbouring bytes |
 //! | `QuadQuad`, `QuadPairs`, `Pairs` | 4 units of eight columns | a window of 16 bytes |
 //! | `Quad`, `Pair` | 2 units, 1 unit of eight columns | a window of 16 bytes |
@@ -18,11 +19,11 @@
 //! The sum of a panel is that of its steps in any order. Every kernel reads every form that its instruction set meets; the portable
 //! kernel reads them all.
 
+use alloc::vec::Vec;
+
 use crate::elements::{Elements, Plain};
 
 /// Output columns of a panel.
-use alloc::vec::Vec;
-
 pub(crate) const COLS: usize = 16;
 
 /// Activation bytes that a shuffle reaches.
@@ -56,6 +57,8 @@ pub(crate) enum Form {
     Dot8,
     /// Four k of sixteen columns in 16 bits.
     Wide,
+    /// Eight k of sixteen columns in s4: what `Dot` is after the halves of the bytes are taken apart.
+    Nibbles,
     /// Two quads of one window.
     QuadQuad,
     /// A quad and two pair units of one window.
@@ -75,19 +78,19 @@ pub(crate) const WINDOW_FORMS: [Form; 6] =
     [Form::QuadQuad, Form::QuadPairs, Form::Pairs, Form::Quad, Form::Pair, Form::Pick];
 
 /// Number of runs of a panel.
-pub(crate) const N_RUNS: usize = 3 + 2 * WINDOW_FORMS.len();
+pub(crate) const N_RUNS: usize = 4 + 2 * WINDOW_FORMS.len();
 
 /// The form of each run, in the order in which a panel stores them: whole panels, then columns 0..8, then columns 8..16.
 pub(crate) const RUNS: [Form; N_RUNS] = {
     let [a, b, c, d, e, f] = WINDOW_FORMS;
-    [Form::Dot, Form::Dot8, Form::Wide, a, b, c, d, e, f, a, b, c, d, e, f]
+    [Form::Dot, Form::Dot8, Form::Wide, Form::Nibbles, a, b, c, d, e, f, a, b, c, d, e, f]
 };
 
 impl Form {
     /// Blocks per step.
     pub(crate) const fn blocks(self) -> usize {
         match self {
-            Self::Dot | Self::Pair | Self::Pick => 2,
+            Self::Dot | Self::Nibbles | Self::Pair | Self::Pick => 2,
             Self::Dot8 | Self::Wide | Self::Quad => 4,
             Self::QuadQuad | Self::QuadPairs | Self::Pairs => 8,
         }
@@ -97,7 +100,7 @@ impl Form {
     pub(crate) const fn width(self) -> usize {
         match self {
             Self::Dot | Self::Wide => 4,
-            Self::Dot8 => 8,
+            Self::Dot8 | Self::Nibbles => 8,
             _ => WINDOW,
         }
     }
@@ -119,6 +122,21 @@ pub(crate) struct Panel<'a> {
     pub(crate) steps: &'a [u32; N_RUNS],
     /// Bytes from the start of an activation row that steps may read.
     pub(crate) reach: usize,
+    /// Which forms occur.
+    pub(crate) content: Content,
+}
+
+/// Which forms occur in a panel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Content {
+    /// Window forms only, or nothing.
+    Windows,
+    /// `Dot`, `Nibbles` and `Wide` only.
+    Dot,
+    /// `Dot8` and `Wide` only.
+    Dot8,
+    /// Something else, which no packing makes.
+    Mixed,
 }
 
 /// The steps of one run.
@@ -128,6 +146,20 @@ pub(crate) struct Run<'a> {
     pub(crate) blocks: &'a [Block],
     /// One per step.
     pub(crate) offsets: &'a [u32],
+}
+
+impl Content {
+    fn of(steps: &[u32; N_RUNS]) -> Self {
+        let has = |form: Form| steps[form.run()] > 0;
+        let (dot, dot8, wide) = (has(Form::Dot) || has(Form::Nibbles), has(Form::Dot8), has(Form::Wide));
+        let windows = steps[Form::QuadQuad.run()..].iter().any(|n| *n > 0);
+        match (windows, dot, dot8, wide) {
+            (_, false, false, false) => Self::Windows,
+            (false, _, false, _) => Self::Dot,
+            (false, false, true, _) => Self::Dot8,
+            _ => Self::Mixed,
+        }
+    }
 }
 
 impl<'a> Panel<'a> {
@@ -179,6 +211,7 @@ impl PackedB {
             offsets: &self.offsets[at.offset..][..offsets],
             steps: &at.steps,
             reach: self.reach,
+            content: Content::of(&at.steps),
         }
     }
 }

@@ -15,11 +15,14 @@
 mod dot;
 mod format;
 mod pack;
+mod place;
 mod span;
 mod stored;
+#[cfg(test)]
+mod tests;
 mod window;
 
-pub(crate) use format::{Block, COLS, Form, N_RUNS, PackedB, Panel, RUNS, Run, WINDOW_FORMS};
+pub(crate) use format::{Block, COLS, Content, Form, PackedB, Panel, RUNS, Run, WINDOW_FORMS};
 pub use pack::Packing;
 pub(crate) use pack::pack;
 pub(crate) use span::Span;

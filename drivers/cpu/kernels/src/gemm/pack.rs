@@ -4,8 +4,8 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::Range;
 
-use super::dot::push_groups;
-use super::format::{Block, COLS, Form, N_RUNS, PackedB, PanelIndex, RUNS, WINDOW};
+use super::dot::{push_groups, push_nibbles};
+use super::format::{Block, COLS, Form, N_RUNS, PackedB, PanelIndex, RUNS, WINDOW, WINDOW_FORMS};
 use super::span::Span;
 use super::window::Search;
 use crate::elements::Elements;
@@ -22,11 +22,13 @@ pub enum Packing {
     Dot,
     /// Eight neighbouring k per column: for matrix instructions that multiply 2 x 8 by 8 x 2.
     Dot8,
+    /// Eight neighbouring k per column in four bits, where they fit: half the bytes, for few rows, whose time is that of reading them.
+    Nibbles,
 }
 
 impl Packing {
     /// All layouts.
-    pub const ALL: [Self; 3] = [Self::Windows, Self::Dot, Self::Dot8];
+    pub const ALL: [Self; 4] = [Self::Windows, Self::Dot, Self::Dot8, Self::Nibbles];
 
     /// Bytes of a group.
     fn width(self) -> usize {
@@ -34,6 +36,7 @@ impl Packing {
             Self::Windows => WINDOW,
             Self::Dot => Form::Dot.width(),
             Self::Dot8 => Form::Dot8.width(),
+            Self::Nibbles => Form::Nibbles.width(),
         }
     }
 
@@ -56,14 +59,11 @@ impl Packing {
 /// The weights of a panel, zero point subtracted (-255..=255): `[k][column]`, zero where there is no column.
 pub(crate) type Weights = [[i16; COLS]];
 
-/// Packs `n` columns of `k` weights each. `fill` writes the weights of some columns, at most sixteen; rows come zeroed.
-pub(crate) fn pack(
-    spans: &[Span],
-    k: usize,
-    n: usize,
-    packing: Packing,
-    fill: &dyn Fn(Range<usize>, &mut [[i16; COLS]]),
-) -> Result<PackedB> {
+/// Writes the weights of some columns, at most sixteen; rows come zeroed.
+pub(crate) type Fill<'a> = &'a dyn Fn(Range<usize>, &mut [[i16; COLS]]);
+
+/// Packs `n` columns of `k` weights each.
+pub(crate) fn pack(spans: &[Span], k: usize, n: usize, packing: Packing, fill: Fill<'_>) -> Result<PackedB> {
     let reach = packing.reach(spans);
     if u32::try_from(reach).is_err() {
         return Err(KernelError::Overflow { what: "the extent of an activation row in bytes" });
@@ -79,7 +79,9 @@ pub(crate) fn pack(
             Packing::Windows => search.push_windows(&mut steps, spans, &weights),
             Packing::Dot => push_groups(&mut steps, Form::Dot, spans, &weights),
             Packing::Dot8 => push_groups(&mut steps, Form::Dot8, spans, &weights),
+            Packing::Nibbles => push_nibbles(&mut steps, spans, &weights),
         }
+        steps.merge_short_runs();
         packed.push(&steps);
     }
     Ok(packed)
@@ -96,6 +98,29 @@ impl Steps {
         let (all, offsets) = &mut self.0[run];
         all.extend_from_slice(blocks);
         offsets.push(offset as u32);
+    }
+}
+
+/// A run of so few steps costs more to enter than its steps save.
+const SHORT: usize = 6;
+
+impl Steps {
+    /// Moves the steps of short runs of four units to the next form of four units, if the half panel has such a run: a quad is also two
+    /// pairs, and the blocks are the same.
+    fn merge_short_runs(&mut self) {
+        for half in [0, WINDOW_FORMS.len()] {
+            let [quads, mixed, pairs] = [Form::QuadQuad, Form::QuadPairs, Form::Pairs].map(|form| form.run() + half);
+            self.merge(mixed, pairs);
+            self.merge(quads, if self.0[mixed].1.is_empty() { pairs } else { mixed });
+        }
+    }
+
+    fn merge(&mut self, from: usize, to: usize) {
+        if self.0[from].1.len() <= SHORT && !self.0[to].1.is_empty() {
+            let (mut blocks, mut offsets) = core::mem::take(&mut self.0[from]);
+            self.0[to].0.append(&mut blocks);
+            self.0[to].1.append(&mut offsets);
+        }
     }
 }
 

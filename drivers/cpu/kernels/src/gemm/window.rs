@@ -2,119 +2,180 @@
 //!
 //! For each window of sixteen activation bytes and each half panel of eight columns, the search tries the sets of steps that could hold
 //! the weights, cheapest first, until every column finds a place for each of its weights: a slot of a 16-bit lane whose positive and
-//! negative weights stay within 128 each. [`Kit`] is such a set; a set with as many `Pick` units as there are weights always fits.
+//! negative weights stay within 128 each. [`Kit`] is such a set; a set with as many `Pick` slots as there are weights always fits.
+//!
+//! The eight columns are sorted and placed side by side: every loop below runs over `[i16; 8]` without branches.
 
-use alloc::vec;
 use alloc::vec::Vec;
 
-use super::format::{Block, COLS, Form, WINDOW, WINDOW_FORMS};
+use super::format::{COLS, WINDOW};
 use super::pack::{Steps, Weights};
+use super::place::{Kit, Places, push_kit};
 use super::span::{Group, Span};
+use crate::isa::Isa;
+use crate::vectorize::Vectorize;
 
 /// Largest sum of weights of one sign in a 16-bit lane: 255 * 128 fits s16, 255 * 129 does not.
 const LIMIT: i16 = 128;
 /// Columns of a half panel.
-const HALF: usize = COLS / 2;
-/// Most lanes of a kit.
-const LANES: usize = 32;
-/// Slots of a quad lane, a pair lane, a pick lane.
-const SLOTS: [u8; 3] = [4, 2, 1];
+pub(super) const HALF: usize = COLS / 2;
+/// One value per column.
+type Row = [i16; HALF];
+/// Most quad and pair lanes of a kit.
+const LANES: usize = 12;
 
-/// Units of a window: quads of two units, pair units, picks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Kit {
-    quads: usize,
-    pairs: usize,
-    picks: usize,
-}
+/// The weights of eight columns in one window, in each column largest magnitude first.
+///
+/// An entry is `magnitude << 5 | byte << 1 | sign`, or 0 where there is no weight.
+pub(super) struct Columns(pub(super) [Row; WINDOW]);
 
-impl Kit {
-    /// Vector instructions per activation row: one to broadcast the window for each step, then per quad seven, per pair unit four, per
-    /// pick three. The three forms of four units broadcast once.
-    fn cost(self) -> usize {
-        let steps = match (self.quads, self.pairs) {
-            (2, pairs) => 1 + pairs,
-            (1, pairs @ 2..) => pairs - 1,
-            (0, pairs @ 4..) => pairs - 3,
-            (quads, pairs) => quads + pairs,
-        };
-        7 * self.quads + 4 * self.pairs + 3 * self.picks + steps + self.picks
-    }
-
-    fn slots(self) -> usize {
-        8 * self.quads + 4 * self.pairs + 2 * self.picks
-    }
-
-    fn lanes(self) -> usize {
-        2 * (self.quads + self.pairs + self.picks)
-    }
-
-    /// Which entry of [`SLOTS`] describes a lane. Each quad, pair unit and pick has two.
-    fn kind(self, lane: usize) -> usize {
-        usize::from(lane >= 2 * self.quads) + usize::from(lane >= 2 * (self.quads + self.pairs))
-    }
-}
-
-/// The weights of one column in one window, largest first.
-#[derive(Clone, Copy)]
-struct Column {
-    n: usize,
-    weight: [i16; WINDOW],
-    /// Which byte of the window each meets.
-    byte: [u8; WINDOW],
-}
-
-impl Column {
-    fn new(group: &Group, weights: &Weights, column: usize) -> Self {
-        let mut out = Self { n: 0, weight: [0; WINDOW], byte: [0; WINDOW] };
+impl Columns {
+    #[inline(always)]
+    fn new(group: &Group, weights: &Weights, half: usize) -> Self {
+        let mut keys = [[0; HALF]; WINDOW];
         for (i, row) in weights[group.k..][..group.n].iter().enumerate() {
-            let w = row[column];
-            if w == 0 {
-                continue;
+            let byte = (group.first + i) as i16;
+            let half: &Row = row[half * HALF..].first_chunk().expect("a panel has two halves");
+            for (key, w) in keys[i].iter_mut().zip(half) {
+                *key = (w.abs() << 5 | byte << 1 | (*w >> 15 & 1)) & when(*w != 0);
             }
-            let mut at = out.n;
-            while at > 0 && out.weight[at - 1].abs() < w.abs() {
-                (out.weight[at], out.byte[at]) = (out.weight[at - 1], out.byte[at - 1]);
-                at -= 1;
-            }
-            (out.weight[at], out.byte[at]) = (w, (group.first + i) as u8);
-            out.n += 1;
         }
-        out
+        sort(&mut keys);
+        Self(keys)
     }
 
-    /// A lane for each weight, if the kit has room. Each weight takes the lane with the most room for its sign per free slot (or, with
-    /// `even`, the most room), so that large ones spread out.
-    fn place(&self, kit: Kit, even: bool) -> Option<[u8; WINDOW]> {
-        let (mut room, mut free) = ([[LIMIT; 2]; LANES], [0u8; LANES]);
-        let n_lanes = kit.lanes();
-        for (lane, free) in free.iter_mut().enumerate().take(n_lanes) {
-            *free = SLOTS[kit.kind(lane)];
+    /// Weights of the fullest column.
+    fn most(&self) -> usize {
+        self.0.iter().filter(|row| row.iter().any(|key| *key != 0)).count()
+    }
+
+    /// Weight and byte of an entry.
+    pub(super) fn entry(key: i16) -> (i16, u8) {
+        let (size, byte) = (key >> 5, (key >> 1 & 15) as u8);
+        (if key & 1 == 0 { size } else { -size }, byte)
+    }
+
+    /// A lane for each weight, if the kit has room in all columns. Each weight takes the lane with the most room for its sign per free
+    /// slot (or, with `even`, the most room), so that large ones spread out; what finds none takes a pick.
+    #[inline(always)]
+    fn place(&self, kit: Kit, most: usize, even: bool) -> Option<Places> {
+        let n_lanes = kit.sum_lanes();
+        let mut lanes = [Lane::default(); LANES];
+        for (i, lane) in lanes.iter_mut().enumerate().take(n_lanes) {
+            lane.free = [kit.slots_of(i); HALF];
         }
-        let first_pick = 2 * (kit.quads + kit.pairs);
-        let mut out = [0; WINDOW];
-        for (w, to) in self.weight[..self.n].iter().zip(&mut out) {
-            let (sign, size) = (usize::from(*w < 0), w.abs());
-            let mut best = (-1, n_lanes);
-            for lane in 0..first_pick {
-                let score = if even { room[lane][sign] } else { room[lane][sign] * SHARE[usize::from(free[lane])] };
-                if free[lane] > 0 && room[lane][sign] >= size && score > best.0 {
-                    best = (score, lane);
-                }
+        let (mut picked, mut out) = ([0i16; HALF], [[0; HALF]; WINDOW]);
+        for (keys, to) in self.0.iter().zip(&mut out).take(most) {
+            let lane = best_lane(keys, &lanes[..n_lanes], even);
+            for c in 0..HALF {
+                let none = when(lane[c] < 0) & when(keys[c] != 0);
+                to[c] = select(none, n_lanes as i16 + picked[c], lane[c]);
+                picked[c] -= none;
             }
-            if best.1 == n_lanes || i8::try_from(*w).is_err() {
-                best.1 = (first_pick..n_lanes).find(|lane| free[*lane] > 0)?;
+            for (i, state) in lanes.iter_mut().enumerate().take(n_lanes) {
+                state.take(keys, &lane, i as i16);
             }
-            room[best.1][sign] -= size;
-            free[best.1] -= 1;
-            *to = best.1 as u8;
         }
-        Some(out)
+        let room = 2 * kit.picks as i16;
+        picked.iter().all(|n| *n <= room).then_some(out)
     }
 }
 
-/// Proportional to one over the number of free slots.
-const SHARE: [i16; 5] = [0, 12, 6, 4, 3];
+/// What is left of one 16-bit lane in each column.
+#[derive(Clone, Copy)]
+struct Lane {
+    positive: Row,
+    negative: Row,
+    free: Row,
+}
+
+impl Default for Lane {
+    fn default() -> Self {
+        Self { positive: [LIMIT; HALF], negative: [LIMIT; HALF], free: [0; HALF] }
+    }
+}
+
+impl Lane {
+    /// Puts the weights whose lane is `index` into this one.
+    #[inline(always)]
+    fn take(&mut self, keys: &Row, lane: &Row, index: i16) {
+        for c in 0..HALF {
+            let (mine, negative) = (when(lane[c] == index), -(keys[c] & 1));
+            let size = keys[c] >> 5 & mine;
+            self.positive[c] -= size & !negative;
+            self.negative[c] -= size & negative;
+            self.free[c] += mine;
+        }
+    }
+}
+
+/// All ones where the condition holds. Masks keep the loops free of branches, which is what lets them become vector code.
+#[inline(always)]
+fn when(condition: bool) -> i16 {
+    -i16::from(condition)
+}
+
+/// `a` where the mask is set, otherwise `b`.
+#[inline(always)]
+fn select(mask: i16, a: i16, b: i16) -> i16 {
+    (a & mask) | (b & !mask)
+}
+
+/// Per column the best lane for its weight; -1 where none takes it or there is no weight.
+#[inline(always)]
+fn best_lane(keys: &Row, lanes: &[Lane], even: bool) -> Row {
+    let (mut best, mut out) = ([-1i16; HALF], [-1i16; HALF]);
+    for (i, lane) in lanes.iter().enumerate() {
+        for c in 0..HALF {
+            let (size, negative, free) = (keys[c] >> 5, -(keys[c] & 1), lane.free[c]);
+            let room = select(negative, lane.negative[c], lane.positive[c]);
+            // Proportional to one over the number of free slots.
+            let few = select(when(free == 1), 12, 6);
+            let share = select(when(free > 2), select(when(free == 3), 4, 3), few);
+            let share = if even { 1 } else { share };
+            let fits = when(free > 0) & when(room >= size) & when(size > 0) & when(size < LIMIT - negative);
+            let score = select(fits, room.wrapping_mul(share), -1);
+            let better = when(score > best[c]);
+            best[c] = select(better, score, best[c]);
+            out[c] = select(better, i as i16, out[c]);
+        }
+    }
+    out
+}
+
+/// Comparators of Batcher's odd-even merge sort of sixteen.
+const COMPARATORS: [(usize, usize); 63] = {
+    let (mut out, mut n, mut size) = ([(0, 0); 63], 0, 1);
+    while size < WINDOW {
+        let mut step = size;
+        while step > 0 {
+            let mut low = step % size;
+            while low + step < WINDOW {
+                let (first, merged) = (low - step % size, low / (2 * size) == (low + step) / (2 * size));
+                if first % (2 * step) < step && merged {
+                    out[n] = (low, low + step);
+                    n += 1;
+                }
+                low += 1;
+            }
+            step /= 2;
+        }
+        size *= 2;
+    }
+    assert!(n == out.len());
+    out
+};
+
+/// Sorts each column, descending.
+#[inline(always)]
+fn sort(keys: &mut [Row; WINDOW]) {
+    for (low, high) in COMPARATORS {
+        let (a, b) = (keys[low], keys[high]);
+        for (c, (a, b)) in a.into_iter().zip(b).enumerate() {
+            (keys[low][c], keys[high][c]) = (a.max(b), a.min(b));
+        }
+    }
+}
 
 /// Kits by cost.
 pub(super) struct Search(Vec<Kit>);
@@ -122,12 +183,10 @@ pub(super) struct Search(Vec<Kit>);
 impl Search {
     pub(super) fn new() -> Self {
         let mut kits = Vec::new();
-        for (quads, pairs, picks) in
-            (0..=2).flat_map(|q| (0..=4).flat_map(move |p| (0..=WINDOW / 2).map(move |w| (q, p, w))))
-        {
-            kits.push(Kit { quads, pairs, picks });
+        for (quads, pairs) in (0..=2).flat_map(|q| (0..=4).map(move |p| (q, p))) {
+            kits.extend((0..=WINDOW / 2).map(|picks| Kit { quads, pairs, picks }));
         }
-        kits.sort_by_key(|kit| (kit.cost(), kit.lanes()));
+        kits.sort_by_key(|kit| (kit.cost(), kit.sum_lanes()));
         Self(kits)
     }
 
@@ -135,92 +194,35 @@ impl Search {
     pub(super) fn push_windows(&self, steps: &mut Steps, spans: &[Span], weights: &Weights) {
         for group in spans.iter().flat_map(|s| s.groups(WINDOW)) {
             for half in 0..2 {
-                let columns: [Column; HALF] = core::array::from_fn(|c| Column::new(&group, weights, half * HALF + c));
-                let (kit, places) = self.kit(&columns);
+                let (columns, kit, places) = Isa::detect().run(Find { kits: &self.0, group: &group, weights, half });
                 push_kit(steps, half, group.offset, kit, &columns, &places);
             }
         }
     }
+}
 
-    /// The cheapest kit in which all columns find their places.
-    fn kit(&self, columns: &[Column; HALF]) -> (Kit, [[u8; WINDOW]; HALF]) {
-        let most = columns.iter().map(|c| c.n).max().unwrap_or(0);
-        let mut places = [[0; WINDOW]; HALF];
-        let mut hardest = 0;
-        for kit in self.0.iter().filter(|kit| kit.slots() >= most) {
-            let mut place = |c: usize| {
-                let found = columns[c].place(*kit, false).or_else(|| columns[c].place(*kit, true));
-                found.map(|found| places[c] = found).is_some()
-            };
-            if !place(hardest) {
-                continue;
-            }
-            match (0..HALF).find(|c| !place(*c)) {
-                None => return (*kit, places),
-                Some(c) => hardest = c,
+/// The search in one half window.
+struct Find<'a> {
+    kits: &'a [Kit],
+    group: &'a Group,
+    weights: &'a Weights,
+    half: usize,
+}
+
+impl Vectorize for Find<'_> {
+    type Output = (Columns, Kit, Places);
+
+    #[inline(always)]
+    fn run(self) -> Self::Output {
+        let columns = Columns::new(self.group, self.weights, self.half);
+        let most = columns.most();
+        for kit in self.kits.iter().filter(|kit| kit.slots() >= most) {
+            for even in [false, true] {
+                if let Some(places) = columns.place(*kit, most, even) {
+                    return (columns, *kit, places);
+                }
             }
         }
         unreachable!("a kit of eight picks holds any sixteen weights")
     }
-}
-
-/// Turns places into blocks and adds the steps of a kit.
-fn push_kit(
-    steps: &mut Steps,
-    half: usize,
-    offset: usize,
-    kit: Kit,
-    columns: &[Column; HALF],
-    places: &[[u8; WINDOW]; HALF],
-) {
-    let (units, picks) = fill(kit, columns, places);
-    let run = |form: Form| form.run() + half * WINDOW_FORMS.len();
-    let mut step = |form: Form, units: &[[Block; 2]]| {
-        let blocks: Vec<Block> = (0..2).flat_map(|part| units.iter().map(move |u| u[part])).collect();
-        steps.push(run(form), offset, &blocks);
-    };
-    let (mut quads, mut pairs) = units.split_at(2 * kit.quads);
-    match (kit.quads, kit.pairs) {
-        (2, _) => step(Form::QuadQuad, core::mem::take(&mut quads)),
-        (1, 2..) => {
-            step(Form::QuadPairs, &units[..4]);
-            (quads, pairs) = (&[], &pairs[2..]);
-        }
-        (0, 4..) => {
-            step(Form::Pairs, &pairs[..4]);
-            pairs = &pairs[4..];
-        }
-        _ => {}
-    }
-    quads.chunks_exact(2).for_each(|quad| step(Form::Quad, quad));
-    pairs.chunks_exact(1).for_each(|pair| step(Form::Pair, pair));
-    picks.chunks_exact(1).for_each(|pick| step(Form::Pick, pick));
-}
-
-/// Controls and weights of all units, quads first, and of all picks.
-fn fill(kit: Kit, columns: &[Column; HALF], places: &[[u8; WINDOW]; HALF]) -> (Vec<[Block; 2]>, Vec<[Block; 2]>) {
-    let n_units = 2 * kit.quads + kit.pairs;
-    let mut units = vec![[Block([0; 32]); 2]; n_units];
-    let nothing = core::array::from_fn(|i| if i % 2 == 0 { 0 } else { 0x80 });
-    let mut picks = vec![[Block(nothing), Block([0; 32])]; kit.picks];
-    for (c, (column, places)) in columns.iter().zip(places).enumerate() {
-        let mut used = [0; LANES];
-        for i in 0..column.n {
-            let lane = usize::from(places[i]);
-            let (group, side, slot) = (lane / 2, lane % 2, used[lane]);
-            used[lane] += 1;
-            let at = c * 4 + side * 2;
-            if group < kit.quads + kit.pairs {
-                // A quad lane spans two units: its slots 0 and 1 lie in the first, 2 and 3 in the second.
-                let unit = if group < kit.quads { group * 2 + slot / 2 } else { group + kit.quads };
-                units[unit][0].0[at + slot % 2] = column.byte[i];
-                units[unit][1].0[at + slot % 2] = column.weight[i] as i8 as u8;
-            } else {
-                let [control, weight] = &mut picks[group - kit.quads - kit.pairs];
-                control.0[at] = column.byte[i];
-                weight.0[at..at + 2].copy_from_slice(&column.weight[i].to_le_bytes());
-            }
-        }
-    }
-    (units, picks)
 }

@@ -38,6 +38,10 @@ fn dot(form: Form, step: &[Block], x: &[u8], c: usize) -> i32 {
             let at = c * form.width() + k;
             i32::from(step[at / 32].0[at % 32] as i8)
         }),
+        Form::Nibbles => neighbours(&|k| {
+            let byte = step[c / 8].0[c % 8 * 4 + k % 4];
+            i32::from(if k < 4 { (byte << 4) as i8 >> 4 } else { byte as i8 >> 4 })
+        }),
         Form::Wide => neighbours(&|k| wide_weight(step, c, k)),
         Form::Pick => (0..2).map(|i| picked(x, step[0].0[c * 4 + i * 2]) * i16_at(&step[1], c * 4 + i * 2)).sum(),
         Form::QuadQuad | Form::QuadPairs | Form::Pairs | Form::Quad | Form::Pair => {

@@ -157,7 +157,7 @@ impl MatMulU8 {
         exec.isa.gemm_s16(a, &rows, b, &mut tile);
         let at = s.out_at(i, row) + channel;
         let place = Place { at, stride: s.out_stride(), rows: n, cols: COLS.min(s.n - channel), channel };
-        exec.isa.run(Finish { epilogue: &self.epilogue, tile: &tile.0, place, residual: &[], out });
+        exec.isa.finish(Finish { epilogue: &self.epilogue, tile: &tile.0, place, residual: &[], out });
     }
 }
 

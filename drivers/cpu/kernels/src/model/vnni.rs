@@ -25,6 +25,14 @@ impl Dot for Vnni {
         [u32::from_le(unsafe { from.cast::<u32>().read_unaligned() }); COLS]
     }
 
+    fn low(self, w: [u32; COLS]) -> [u32; COLS] {
+        w.map(|w| u32::from_le_bytes(w.to_le_bytes().map(|b| ((b << 4) as i8 >> 4) as u8)))
+    }
+
+    fn high(self, w: [u32; COLS]) -> [u32; COLS] {
+        w.map(|w| u32::from_le_bytes(w.to_le_bytes().map(|b| (b as i8 >> 4) as u8)))
+    }
+
     /// `vpdpbusd`: zero-extended bytes of the second operand times sign-extended bytes of the third.
     fn dot4(self, acc: [u32; COLS], x: [u32; COLS], w: [u32; COLS]) -> [u32; COLS] {
         let product = |x: u8, w: u8| i32::from(x) * i32::from(w as i8);

@@ -16,7 +16,5 @@ pub use chain::{Chain, ChainOp, ChainOut, Unary};
 pub use run::ChainInput;
 pub use tables::lut_rows;
 
-pub(crate) use functions::exp;
-
 /// Elements that pass through all steps at a time.
 pub(crate) const BLOCK: usize = 256;

@@ -49,11 +49,13 @@ unsafe fn pixels(mut job: DepthwiseRow<'_>, n: usize) {
     while p < n {
         // SAFETY: the caller's promise; the pixels of each block are below `n`.
         unsafe {
-            match n - p {
-                PIXELS.. => channels::<PIXELS>(&mut job, p),
-                3 => channels::<3>(&mut job, p),
-                2 => channels::<2>(&mut job, p),
-                _ => channels::<1>(&mut job, p),
+            match (n - p, job.taps[1]) {
+                (PIXELS.., 3) => channels::<PIXELS, 3>(&mut job, p),
+                (PIXELS.., 5) => channels::<PIXELS, 5>(&mut job, p),
+                (PIXELS.., _) => channels::<PIXELS, 0>(&mut job, p),
+                (3, _) => channels::<3, 0>(&mut job, p),
+                (2, _) => channels::<2, 0>(&mut job, p),
+                _ => channels::<1, 0>(&mut job, p),
             }
         }
         p += PIXELS;
@@ -61,33 +63,33 @@ unsafe fn pixels(mut job: DepthwiseRow<'_>, n: usize) {
 }
 
 /// # Safety
-/// As [`pixels`], for `P` pixels from `p` on.
+/// As [`pixels`], for `P` pixels from `p` on that see `X` columns of taps; any number if `X` is 0.
 #[target_feature(enable = "avx2,fma")]
-unsafe fn channels<const P: usize>(job: &mut DepthwiseRow<'_>, p: usize) {
+unsafe fn channels<const P: usize, const X: usize>(job: &mut DepthwiseRow<'_>, p: usize) {
     let whole = job.channels - job.channels % (2 * LANES);
     // SAFETY: the caller's promise; each block of channels ends at or before the last channel.
     unsafe {
         for c in (0..whole).step_by(2 * LANES) {
-            block::<P, 2>(job, p, c);
+            block::<P, 2, X>(job, p, c);
         }
         if job.channels - whole > LANES {
-            block::<P, 1>(job, p, whole);
+            block::<P, 1, X>(job, p, whole);
         }
         if job.channels > whole {
-            block::<P, 1>(job, p, job.channels - LANES);
+            block::<P, 1, X>(job, p, job.channels - LANES);
         }
     }
 }
 
 /// # Safety
-/// As [`pixels`], for `P` pixels from `p` and `8 * V` channels from `c` on.
+/// As [`channels`], for `8 * V` channels from `c` on.
 #[inline]
 #[target_feature(enable = "avx2,fma")]
-unsafe fn block<const P: usize, const V: usize>(job: &mut DepthwiseRow<'_>, p: usize, c: usize) {
+unsafe fn block<const P: usize, const V: usize, const X: usize>(job: &mut DepthwiseRow<'_>, p: usize, c: usize) {
     let mut acc = [[_mm256_setzero_ps(); V]; P];
     let [row, column, step] = job.a_steps;
     for y in 0..job.taps[0] {
-        for x in 0..job.taps[1] {
+        for x in 0..if X > 0 { X } else { job.taps[1] } {
             // SAFETY: `check` has covered every tap of every pixel and channel, in activations and in weights.
             unsafe {
                 let a = job.a.as_ptr().add(y * row + x * column + p * step + c);

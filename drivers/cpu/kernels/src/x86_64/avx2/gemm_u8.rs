@@ -21,7 +21,7 @@ use core::arch::asm;
 use core::arch::x86_64::*;
 
 use super::gemm_u8_dot;
-use crate::gemm::{Block, Form, N_RUNS, Panel, WINDOW_FORMS};
+use crate::gemm::{Block, Content, Form, Panel, WINDOW_FORMS};
 use crate::generic;
 use crate::tile::{GEMM_ROWS, GemmRows, GemmTile};
 
@@ -29,16 +29,12 @@ use crate::tile::{GEMM_ROWS, GemmRows, GemmTile};
 #[target_feature(enable = "avx2")]
 pub(crate) fn tile(a: &[u8], rows: &GemmRows, panel: &Panel<'_>, tile: &mut GemmTile) {
     rows.check(a.len(), panel.reach, 0);
-    let any = |runs: core::ops::Range<usize>| panel.steps[runs].iter().any(|n| *n > 0);
-    let first_window = Form::QuadQuad.run();
     // SAFETY: the check above proves every activation read, since each step reads within the panel's reach.
     unsafe {
-        if !any(0..first_window) {
-            KERNELS[rows.n - 1](a.as_ptr(), rows, panel, tile);
-        } else if !any(first_window..N_RUNS) && !any(Form::Dot8.run()..Form::Wide.run()) {
-            gemm_u8_dot::tile(a, rows, panel, tile);
-        } else {
-            generic::gemm_u8::tile(a, rows, panel, tile);
+        match panel.content {
+            Content::Windows => KERNELS[rows.n - 1](a.as_ptr(), rows, panel, tile),
+            Content::Dot => gemm_u8_dot::tile(a, rows, panel, tile),
+            Content::Dot8 | Content::Mixed => generic::gemm_u8::tile(a, rows, panel, tile),
         }
     }
 }

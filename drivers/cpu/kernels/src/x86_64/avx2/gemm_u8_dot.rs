@@ -10,13 +10,14 @@
 
 use core::arch::x86_64::*;
 
+use super::gemm_u8_nibbles::nibbles;
 use crate::gemm::{Block, Form, Panel, Run};
 use crate::tile::{GemmRows, GemmTile};
 
 type Half = [__m256i; 2];
-type Acc<const R: usize> = [Half; R];
+pub(super) type Acc<const R: usize> = [Half; R];
 
-/// The product of all rows with the runs `Dot` and `Wide` of a panel.
+/// The product of all rows with the runs `Dot`, `Wide` and `Nibbles` of a panel.
 ///
 /// # Safety
 /// `rows.check(a.len(), panel.reach, 0)` passed.
@@ -40,12 +41,12 @@ pub(super) unsafe fn tile(a: &[u8], rows: &GemmRows, panel: &Panel<'_>, tile: &m
 ///
 /// Invariant: `rows.check` passed for the slice they point into, so each step of the panel may be read at any row.
 #[derive(Clone, Copy)]
-struct Reader<const R: usize>([*const u8; R]);
+pub(super) struct Reader<const R: usize>([*const u8; R]);
 
 impl<const R: usize> Reader<R> {
     #[inline]
     #[target_feature(enable = "avx2")]
-    fn broadcast(&self, row: usize, offset: u32) -> __m256i {
+    pub(super) fn broadcast(&self, row: usize, offset: u32) -> __m256i {
         // SAFETY: the invariant of the type; offsets come from the panel that was checked.
         let group = unsafe { self.0[row].add(offset as usize).cast::<i32>().read_unaligned() };
         _mm256_set1_epi32(group)
@@ -67,6 +68,7 @@ unsafe fn run<const R: usize>(
     let mut acc: Acc<R> = [[_mm256_setzero_si256(); 2]; R];
     dot(x, panel.run(Form::Dot), &mut acc);
     wide(x, panel.run(Form::Wide), &mut acc);
+    nibbles(x, panel.run(Form::Nibbles), &mut acc);
     for (sums, [low, high]) in tile.0[first..].iter_mut().zip(acc) {
         let to = sums.as_mut_ptr().cast::<__m256i>();
         // SAFETY: a tile row is 16 i32: two unaligned 32-byte stores fill it.
@@ -80,7 +82,7 @@ unsafe fn run<const R: usize>(
 
 #[inline]
 #[target_feature(enable = "avx2")]
-fn load(block: &Block) -> __m256i {
+pub(super) fn load(block: &Block) -> __m256i {
     // SAFETY: a block is 32 bytes on a 32-byte boundary.
     unsafe { _mm256_load_si256(block.0.as_ptr().cast()) }
 }

@@ -5,15 +5,20 @@
 
 mod compiled;
 mod depthwise_f32;
+mod depthwise_lines;
 mod depthwise_u8;
+mod finish_u8;
 mod gemm_f32;
 mod gemm_s16;
 mod gemm_u8;
 mod gemm_u8_dot;
+mod gemm_u8_nibbles;
 
 pub(crate) use compiled::compiled;
 pub(crate) use depthwise_f32::run as depthwise_f32;
-pub(crate) use depthwise_u8::{lines as depthwise_u8_lines, tile as depthwise_u8};
+pub(crate) use depthwise_lines::lines as depthwise_u8_lines;
+pub(crate) use depthwise_u8::tile as depthwise_u8;
+pub(crate) use finish_u8::finish_u8;
 pub(crate) use gemm_f32::run as gemm_f32;
 pub(crate) use gemm_s16::tile as gemm_s16;
 pub(crate) use gemm_u8::tile as gemm_u8;

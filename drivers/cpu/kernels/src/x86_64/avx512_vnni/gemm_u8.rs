@@ -3,7 +3,7 @@
 use core::arch::x86_64::*;
 
 use crate::avx2;
-use crate::dot::{self, COLS_BLOCKS, Dot};
+use crate::dot::{self, COLS_BLOCKS, Dot, S4};
 use crate::gemm::{Block, COLS, Panel};
 use crate::tile::{GemmRows, GemmTile};
 
@@ -41,6 +41,21 @@ impl Dot for Zmm {
     unsafe fn group(self, from: *const u8) -> __m512i {
         // SAFETY: the value proves AVX-512 F; the caller proves the read.
         unsafe { _mm512_set1_epi32(from.cast::<i32>().read_unaligned()) }
+    }
+
+    #[inline(always)]
+    fn low(self, w: __m512i) -> __m512i {
+        // SAFETY: the value proves AVX-512 F and BW.
+        unsafe {
+            let table = _mm512_broadcast_i32x4(_mm_loadu_si128(S4.as_ptr().cast()));
+            _mm512_shuffle_epi8(table, _mm512_and_si512(w, _mm512_set1_epi8(15)))
+        }
+    }
+
+    #[inline(always)]
+    fn high(self, w: __m512i) -> __m512i {
+        // SAFETY: the value proves AVX-512 BW.
+        self.low(unsafe { _mm512_srli_epi16::<4>(w) })
     }
 
     #[inline(always)]

@@ -3,7 +3,7 @@
 use core::arch::x86_64::*;
 
 use crate::avx2;
-use crate::dot::{self, COLS_BLOCKS, Dot};
+use crate::dot::{self, COLS_BLOCKS, Dot, S4};
 use crate::gemm::{Block, COLS, Panel};
 use crate::tile::{GemmRows, GemmTile};
 
@@ -41,6 +41,22 @@ impl Dot for Ymm {
     unsafe fn group(self, from: *const u8) -> __m256i {
         // SAFETY: the value proves AVX2; the caller proves the read.
         unsafe { _mm256_set1_epi32(from.cast::<i32>().read_unaligned()) }
+    }
+
+    #[inline(always)]
+    fn low(self, w: Self::Cols) -> Self::Cols {
+        // SAFETY: the value proves AVX2.
+        unsafe {
+            let (mask, table) =
+                (_mm256_set1_epi8(15), _mm256_broadcastsi128_si256(_mm_loadu_si128(S4.as_ptr().cast())));
+            w.map(|w| _mm256_shuffle_epi8(table, _mm256_and_si256(w, mask)))
+        }
+    }
+
+    #[inline(always)]
+    fn high(self, w: Self::Cols) -> Self::Cols {
+        // SAFETY: the value proves AVX2.
+        self.low(unsafe { w.map(|w| _mm256_srli_epi16::<4>(w)) })
     }
 
     #[inline(always)]

@@ -1,0 +1,235 @@
+//! The epilogues with byte output on whole registers: the definition of [`crate::finish`], with fewer instructions.
+//!
+//! The definition clamps `t` to the bounds, rounds it and adds the zero point. Here only the upper bound is applied before rounding;
+//! too small a value (or NaN) converts to a large negative integer at worst, which the saturating packs and the byte maximum bring to
+//! the lower bound. Both bounds are integers, so clamping before and after rounding is the same.
+
+use core::arch::x86_64::*;
+
+use crate::epilogue::{Kind, Source, Store};
+use crate::finish::{Finish, Out};
+use crate::gemm::COLS;
+use crate::shared_out::SharedOut;
+
+type Pair<T> = [T; 2];
+
+/// Stores the tile, if the epilogue has a fast form here.
+#[target_feature(enable = "avx2")]
+pub(crate) fn finish_u8(finish: &Finish<'_>) -> bool {
+    let Out::Bytes(out) = finish.out else { return false };
+    match &finish.epilogue.kind {
+        Kind::Requant { m, store } => requant(finish, out, finish.lanes(m), store),
+        Kind::Residual { xw, other, lo, hi, y_scale, store } => {
+            residual(finish, out, finish.lanes(xw), other, [*lo, *hi], *y_scale, store);
+        }
+        _ => return false,
+    }
+    true
+}
+
+/// Rows of the output that the task owns: where they begin, and how far apart.
+///
+/// Invariant: `n` rows of `cols` bytes, at most sixteen, lie inside the output.
+struct Rows {
+    first: *mut u8,
+    stride: usize,
+    n: usize,
+    cols: usize,
+}
+
+impl Rows {
+    #[inline]
+    fn new(finish: &Finish<'_>, out: &SharedOut<'_, u8>) -> Self {
+        let place = &finish.place;
+        let (n, cols) = (place.rows.min(finish.tile.len()), place.cols.min(COLS));
+        let first = out.address(place.at, n.saturating_sub(1).saturating_mul(place.stride).saturating_add(cols));
+        Self { first, stride: place.stride, n, cols }
+    }
+
+    /// The other operand's row `r`; zero beyond its columns.
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    fn other(&self, finish: &Finish<'_>, r: usize) -> __m128i {
+        let row = &finish.residual[finish.place.at + r * self.stride..][..self.cols];
+        if let Some(whole) = row.first_chunk::<COLS>() {
+            // SAFETY: sixteen bytes of an array.
+            return unsafe { _mm_loadu_si128(whole.as_ptr().cast()) };
+        }
+        let mut bytes = [0; COLS];
+        bytes[..row.len()].copy_from_slice(row);
+        // SAFETY: sixteen bytes of an array.
+        unsafe { _mm_loadu_si128(bytes.as_ptr().cast()) }
+    }
+
+    /// Stores row `r` from the low half of `y` and row `r + 1`, if there is one, from the high half.
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    fn store(&self, r: usize, y: __m256i) {
+        debug_assert!(r < self.n);
+        // SAFETY: the invariant of the type; by the contract of `Finish` the task owns these bytes alone.
+        unsafe {
+            let to = self.first.add(r * self.stride);
+            store_row(to, _mm256_castsi256_si128(y), self.cols);
+            if r + 1 < self.n {
+                store_row(to.add(self.stride), _mm256_extracti128_si256::<1>(y), self.cols);
+            }
+        }
+    }
+}
+
+/// Stores the first `cols` bytes, in pieces where they are not sixteen.
+///
+/// # Safety
+/// `cols` bytes may be written at `to`.
+#[inline]
+#[target_feature(enable = "avx2")]
+unsafe fn store_row(to: *mut u8, y: __m128i, cols: usize) {
+    // SAFETY: passed on to the caller; every store ends at or before `cols`.
+    unsafe {
+        if cols == COLS {
+            return _mm_storeu_si128(to.cast(), y);
+        }
+        let (low, high) = (_mm_cvtsi128_si64(y) as u64, _mm_extract_epi64::<1>(y) as u64);
+        let mut rest = low;
+        if cols >= 8 {
+            to.cast::<u64>().write_unaligned(low);
+            rest = high;
+        }
+        for at in cols / 8 * 8..cols {
+            to.add(at).write(rest as u8);
+            rest >>= 8;
+        }
+    }
+}
+
+#[target_feature(enable = "avx2")]
+fn requant(finish: &Finish<'_>, out: &SharedOut<'_, u8>, m: &[f32; COLS], store: &Store) {
+    let (bias, m, pack) = (load_i32(finish.lanes(&finish.epilogue.bias)), load_f32(m), Pack::new(store));
+    let rows = Rows::new(finish, out);
+    for r in (0..rows.n).step_by(2) {
+        let low = scaled(&finish.tile[r], bias, m);
+        let high = scaled(&finish.tile[(r + 1).min(rows.n - 1)], bias, m);
+        rows.store(r, pack.bytes(low, high));
+    }
+}
+
+#[target_feature(enable = "avx2")]
+fn residual(
+    finish: &Finish<'_>,
+    out: &SharedOut<'_, u8>,
+    xw: &[f32; COLS],
+    other: &Source,
+    [lo, hi]: [f32; 2],
+    y_scale: f32,
+    store: &Store,
+) {
+    let (bias, xw, pack) = (load_i32(finish.lanes(&finish.epilogue.bias)), load_f32(xw), Pack::new(store));
+    let rows = Rows::new(finish, out);
+    let add = AddOther {
+        scale: _mm256_set1_ps(other.scale),
+        zp: _mm256_set1_epi32(other.zp),
+        flip: _mm_set1_epi8(other.flip as i8),
+        lo: _mm256_set1_ps(lo),
+        hi: _mm256_set1_ps(hi),
+        y_scale: _mm256_set1_ps(y_scale),
+    };
+    for r in (0..rows.n).step_by(2) {
+        let next = (r + 1).min(rows.n - 1);
+        let low = add.row(scaled(&finish.tile[r], bias, xw), rows.other(finish, r));
+        let high = add.row(scaled(&finish.tile[next], bias, xw), rows.other(finish, next));
+        rows.store(r, pack.bytes(low, high));
+    }
+}
+
+/// The second half of the residual form, in registers.
+struct AddOther {
+    scale: __m256,
+    zp: __m256i,
+    flip: __m128i,
+    lo: __m256,
+    hi: __m256,
+    y_scale: __m256,
+}
+
+impl AddOther {
+    /// A row of scaled accumulators plus the other operand's bytes, clipped and divided.
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    fn row(&self, t: Pair<__m256>, bytes: __m128i) -> Pair<__m256> {
+        let bytes = _mm_xor_si128(bytes, self.flip);
+        [self.half(t[0], bytes), self.half(t[1], _mm_srli_si128::<8>(bytes))]
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    fn half(&self, t: __m256, bytes: __m128i) -> __m256 {
+        let value = _mm256_sub_epi32(_mm256_cvtepu8_epi32(bytes), self.zp);
+        let sum = _mm256_add_ps(t, _mm256_mul_ps(_mm256_cvtepi32_ps(value), self.scale));
+        // The second operand is returned when one is NaN, which keeps NaN as the definition does.
+        let clipped = _mm256_min_ps(self.hi, _mm256_max_ps(self.lo, sum));
+        _mm256_div_ps(clipped, self.y_scale)
+    }
+}
+
+/// `fl32(f32(acc + bias) * m)`.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn scaled(acc: &[i32; COLS], bias: Pair<__m256i>, m: Pair<__m256>) -> Pair<__m256> {
+    let [a, b] = load_i32(acc);
+    let (a, b) = (_mm256_add_epi32(a, bias[0]), _mm256_add_epi32(b, bias[1]));
+    [_mm256_mul_ps(_mm256_cvtepi32_ps(a), m[0]), _mm256_mul_ps(_mm256_cvtepi32_ps(b), m[1])]
+}
+
+#[inline]
+#[target_feature(enable = "avx2")]
+fn load_i32(values: &[i32; COLS]) -> Pair<__m256i> {
+    // SAFETY: both halves of sixteen values.
+    unsafe { [_mm256_loadu_si256(values.as_ptr().cast()), _mm256_loadu_si256(values.as_ptr().add(8).cast())] }
+}
+
+#[inline]
+#[target_feature(enable = "avx2")]
+fn load_f32(values: &[f32; COLS]) -> Pair<__m256> {
+    // SAFETY: both halves of sixteen values.
+    unsafe { [_mm256_loadu_ps(values.as_ptr()), _mm256_loadu_ps(values.as_ptr().add(8))] }
+}
+
+/// [`Store`] in registers.
+struct Pack {
+    hi: __m256,
+    zp: __m256i,
+    lo: __m256i,
+    flip: __m256i,
+}
+
+impl Pack {
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    fn new(store: &Store) -> Self {
+        Self {
+            hi: _mm256_set1_ps(store.hi),
+            zp: _mm256_set1_epi16(store.zp as i16),
+            lo: _mm256_set1_epi8(store.least as i8),
+            flip: _mm256_set1_epi8(store.flip as i8),
+        }
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    fn words(&self, [a, b]: Pair<__m256>) -> __m256i {
+        let a = _mm256_cvtps_epi32(_mm256_min_ps(self.hi, a));
+        let b = _mm256_cvtps_epi32(_mm256_min_ps(self.hi, b));
+        _mm256_adds_epi16(_mm256_packs_epi32(a, b), self.zp)
+    }
+
+    /// The bytes of one row in the low half, of another in the high half.
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    fn bytes(&self, low: Pair<__m256>, high: Pair<__m256>) -> __m256i {
+        let words = [self.words(low), self.words(high)];
+        // Packing works within 128-bit halves, in columns: low 0-3 8-11, high 0-3 8-11, then low 4-7 12-15, high 4-7 12-15.
+        let bytes = _mm256_packus_epi16(words[0], words[1]);
+        let ordered = _mm256_permutevar8x32_epi32(bytes, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
+        _mm256_xor_si256(_mm256_max_epu8(ordered, self.lo), self.flip)
+    }
+}
