@@ -16,6 +16,12 @@ step "200,000 random shapes of products on every instruction set of this machine
 OTTAVA_SHAPES=200000 CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS=true CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS=true \
     cargo test --release --target-dir target/full -p ottava-driver-cpu --lib shapes -- --nocapture
 
+step "CPU kernels on emulated AArch64 CPUs"
+bash tests/lib/aarch64.sh target/full
+
+step "Kernels without a system, on CPUs with and without AVX512-VNNI, in an emulator"
+bash tests/lib/bochs.sh target/bochs
+
 step "Driver projects of a vendor, in Rust and C: written, built outside the repository, loaded, run"
 export OTTAVA_PYTHON=$(python_with_onnxruntime)
 cargo build --release --quiet

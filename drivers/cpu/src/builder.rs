@@ -98,14 +98,14 @@ impl<'p> Builder<'p> {
         self.forms[id.0].iter().any(|(form, _)| form.nhwc)
     }
 
-    /// Whether a step that has been built already computes the value.
-    pub(crate) fn exists(&self, id: ValueId) -> bool {
-        !self.forms[id.0].is_empty()
-    }
-
     /// Whether the value should be computed channels-last: it has such a form, and a node wants it.
     pub(crate) fn wants_nhwc(&self, id: ValueId) -> bool {
         self.read_as_images[id.0] && Form::inside(self.ty(id), true).nhwc
+    }
+
+    /// Whether a step built so far has computed the value, or it is an input.
+    pub(crate) fn exists(&self, id: ValueId) -> bool {
+        !self.forms[id.0].is_empty()
     }
 
     /// Whether the value's data is known at compile time.

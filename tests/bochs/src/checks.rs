@@ -70,7 +70,7 @@ fn shapes() -> Vec<Case> {
     all
 }
 
-/// Weights of kind 0.. : all extremes of one sign, mixed extremes, full range, narrow, and u8 with zero points (beyond s8).
+/// Weights of kind 0.. : all extremes of one sign, mixed extremes, full range, four bits, and u8 with zero points (beyond s8).
 const KINDS: usize = 6;
 /// Activations: all minimum, all maximum, extremes, full range.
 const DATA: usize = 4;
@@ -81,9 +81,16 @@ fn integer(exec: Exec<'_>, case: &Case, kind: usize, data: usize, packing: Packi
     let bytes: Vec<u8> = (0..n).map(|_| weight(kind, rng)).collect();
     let signed: Vec<i8> = bytes.iter().map(|b| *b as i8).collect();
     let unsigned = kind == KINDS - 1;
-    let zero_points: Vec<i32> = if unsigned { (0..s.out_c).map(|c| [0, 255, 128, 77][c % 4]).collect() } else { vec![] };
+    let zero_points: Vec<i32> =
+        if unsigned { (0..s.out_c).map(|c| [0, 255, 128, 77][c % 4]).collect() } else { vec![] };
+    let four_bits: Vec<u8> =
+        signed.chunks(2).map(|w| (w[0] as u8 & 15) | w.get(1).map_or(0, |w| (*w as u8) << 4)).collect();
     let weights = Weights {
-        data: if unsigned { WeightData::U8(&bytes) } else { WeightData::S8(&signed) },
+        data: match kind {
+            3 => WeightData::S4(&four_bits),
+            _ if unsigned => WeightData::U8(&bytes),
+            _ => WeightData::S8(&signed),
+        },
         layout: WeightLayout::Hwio,
         zero_points: &zero_points,
     };
@@ -95,7 +102,8 @@ fn integer(exec: Exec<'_>, case: &Case, kind: usize, data: usize, packing: Packi
         true => i32::from(bytes[i]) - zero_points[c],
         false => i32::from(signed[i]),
     };
-    let product = |sum: i32, x_at: usize, w_at: usize, c: usize| sum + (i32::from(x[x_at]) - i32::from(zero)) * w(w_at, c);
+    let product =
+        |sum: i32, x_at: usize, w_at: usize, c: usize| sum + (i32::from(x[x_at]) - i32::from(zero)) * w(w_at, c);
     let want = naive(case, 0, product);
     let (mut out, mut scratch) = (vec![0; want.len()], vec![0; plan.scratch_len()]);
     plan.run(exec, &x, None, OutMut::I32(&mut out), &mut scratch).expect("lengths of this very plan");
@@ -148,7 +156,7 @@ fn weight(kind: usize, rng: &mut Rng) -> u8 {
         0 => 127,
         1 => 128,
         2 => [127, 128][r as usize & 1],
-        3 => (r as u8 & 31).wrapping_sub(16),
+        3 => (r as u8 & 15).wrapping_sub(8),
         _ => r as u8,
     }
 }

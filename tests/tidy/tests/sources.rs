@@ -11,6 +11,7 @@ const UNSAFE_ALLOWED: &[&str] = &[
     "hal/abi/",
     "hal/loader/",
     "sdk/plugin/",
+    "tests/bochs/",
     "plugins/",
     "compiler/plan/src/file/map.rs",
     "runtime/tests/steady.rs",

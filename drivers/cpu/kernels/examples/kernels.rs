@@ -62,11 +62,14 @@ fn lines() -> Vec<Line> {
         conv("conv 1x1 512->2048 7x7", 7, 512, 2048, 1, 1),
         conv("stem 7x7 s2 3->64 224", 224, 3, 64, 7, 2),
         conv("conv 3x3 16->16 32x32", 32, 16, 16, 3, 1),
+        conv("conv 1x1 16->96 112x112", 112, 16, 96, 1, 1),
         gemm("product 128x768x3072", 128, 768, 3072, Packing::Windows),
         gemm("product 128x768x768", 128, 768, 768, Packing::Windows),
         gemm("product 128x3072x768", 128, 3072, 768, Packing::Windows),
         gemm("product 1x4096x4096 dot", 1, 4096, 4096, Packing::Dot),
         gemm("product 1x4096x4096 windows", 1, 4096, 4096, Packing::Windows),
+        gemm("product 1x4096x4096 nibbles", 1, 4096, 4096, Packing::Nibbles),
+        gemm("product 4x4096x4096 nibbles", 4, 4096, 4096, Packing::Nibbles),
         gemm("product 4x4096x4096 dot", 4, 4096, 4096, Packing::Dot),
         gemm("product 4x4096x4096 windows", 4, 4096, 4096, Packing::Windows),
     ]
@@ -179,7 +182,10 @@ fn product(name: &str, batch: usize, shape: ConvShape, packing: Packing) -> Line
     let n_k = shape.kernel[0] * shape.kernel[1] * shape.in_c / shape.groups;
     let pixels = shape.out_hw().map_or(0, |hw| hw.iter().product::<usize>());
     let setup = move |isa| {
-        let weights = bell(n_k, shape.out_c);
+        let mut weights = bell(n_k, shape.out_c);
+        if packing == Packing::Nibbles {
+            weights.iter_mut().for_each(|w| *w /= 16);
+        }
         let spec = Weights { data: WeightData::S8(&weights), layout: WeightLayout::Ohwi, zero_points: &[] };
         let epilogue = Epilogue::Requant { m: vec![1e-4], out: OutQ::u8(128) };
         let start = Instant::now();

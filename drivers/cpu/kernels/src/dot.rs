@@ -57,14 +57,9 @@ pub(crate) trait Dot: Copy {
     fn store(self, from: Self::Cols, to: &mut [i32; COLS]);
 }
 
-/// Whether [`tile`] reads every step of the panel.
-pub(crate) fn reads(panel: &Panel<'_>) -> bool {
-    let mine = [Form::Dot, Form::Wide, Form::Nibbles].map(|form| panel.run(form).offsets.len());
-    mine.iter().sum::<usize>() == panel.offsets.len()
-}
-
 /// See [`crate::generic::gemm_u8::tile`]. At most `TALL` rows run at once, in `CHAINS` chains each: together they fill the registers.
-/// The panel must have forms that are read here, see [`reads`].
+/// The panel's
+/// content is [`Content::Dot`](crate::gemm::Content::Dot).
 #[inline(always)]
 pub(crate) fn tile<D: Dot, const TALL: usize, const CHAINS: usize>(
     d: D,

@@ -124,19 +124,25 @@ impl Isa {
         };
         let best_last = entry.falls_back.iter().rev().copied().chain([entry.name]);
         for kernel in best_last.flat_map(|name| KERNELS.iter().filter(move |k| k.isa == name)) {
-            match kernel.run {
-                Run::GemmU8(f) => isa.gemm_u8 = f,
-                Run::FinishU8(f) => isa.finish_u8 = Some(f),
-                Run::DepthwiseU8(f) => isa.depthwise_u8 = f,
-                Run::DepthwiseU8Lines(f) => isa.depthwise_u8_lines = Some(f),
-                Run::GemmF32(f) => isa.gemm_f32 = f,
-                Run::GemmS16(f) => isa.gemm_s16 = f,
-                Run::GemmF16(f) => isa.gemm_f16 = f,
-                Run::GemmBf16(f) => isa.gemm_bf16 = f,
-                Run::DepthwiseF32(f) => isa.depthwise_f32 = f,
-            }
+            isa = isa.with(kernel.run);
         }
         isa
+    }
+
+    /// The same with another kernel of one kind. The caller knows that the kernel runs here.
+    pub(crate) fn with(mut self, kernel: Run) -> Self {
+        match kernel {
+            Run::GemmU8(f) => self.gemm_u8 = f,
+            Run::FinishU8(f) => self.finish_u8 = Some(f),
+            Run::DepthwiseU8(f) => self.depthwise_u8 = f,
+            Run::DepthwiseU8Lines(f) => self.depthwise_u8_lines = Some(f),
+            Run::GemmF32(f) => self.gemm_f32 = f,
+            Run::GemmS16(f) => self.gemm_s16 = f,
+            Run::GemmF16(f) => self.gemm_f16 = f,
+            Run::GemmBf16(f) => self.gemm_bf16 = f,
+            Run::DepthwiseF32(f) => self.depthwise_f32 = f,
+        }
+        self
     }
 }
 

@@ -39,7 +39,7 @@
 //! # Ok::<(), KernelError>(())
 //! ```
 //!
-//! **Inside.** A folder per instruction set holds the product kernels (`generic`, `x86_64`); `table` lists instruction sets and kernels, one
+//! **Inside.** A folder per instruction set holds the product kernels (`generic`, `x86_64`, `aarch64`); `table` lists instruction sets and kernels, one
 //! line each, and tests each kernel against a naive sum; `isa` chooses once, `dispatch` calls. `gemm` explains the packed format and why `vpmaddubsw` is exact on it; `tile`
 //! is the register tile between product and epilogue; `dot` is the tiling over dot product instructions, `model` runs it without them; `conv` are the plans. Everything elementwise is a plain loop compiled once per
 //! instruction set (`vectorize`). `pool` and `shared_out` state the threading protocol and who may write what.
@@ -49,10 +49,13 @@
 //! **Unsafe** code is confined to intrinsics behind a checked entry (each entry proves all its reads), to the calls of
 //! detected `target_feature` functions, to `SharedOut` and to the pool.
 #![cfg_attr(not(feature = "std"), no_std)]
+#![cfg_attr(not(target_arch = "x86_64"), allow(dead_code))] // some kinds of kernels, and what only they need, exist on x86-64 alone
 #![allow(unsafe_code)] // the one crate of the CPU driver that talks to the instruction set; every block names its reason
 
 extern crate alloc;
 
+#[cfg(any(target_arch = "aarch64", test))]
+mod aarch64;
 mod arith;
 mod conv;
 mod depthwise;

@@ -1,7 +1,8 @@
 //! Pooling over NHWC: maximum and average, 8-bit and f32.
 //!
 //! One driver walks output pixels and blocks of channels; an [`Operator`] says what happens to a channel. Taps are visited in ascending
-//! (kh, kw) order and only inside the image, so f32 sums are deterministic.
+//! (kh, kw) order and only inside the image, so f32 sums are deterministic. They come in runs: a row of the window, or all of its rows
+//! where they lie next to each other.
 
 use crate::arith::rne_clamped;
 use crate::conv::{Axis, out_extent};
@@ -114,6 +115,16 @@ trait Operator: Copy + Sync {
     type Acc: Copy;
     fn start(self) -> Self::Acc;
     fn step(self, acc: Self::Acc, x: Self::Value) -> Self::Acc;
+    /// Adds `n` taps that begin `step` elements apart, each of `N` channels.
+    #[inline(always)]
+    fn run<const N: usize>(self, acc: &mut [Self::Acc; N], values: &[Self::Value], step: usize, n: usize) {
+        for i in 0..n {
+            let values: &[Self::Value; N] = values[i * step..].first_chunk().expect("the run lies inside the image");
+            for (acc, value) in acc.iter_mut().zip(values) {
+                *acc = self.step(*acc, *value);
+            }
+        }
+    }
     /// `inside` taps lie in the image, `padded` in the padded image.
     fn finish(self, acc: Self::Acc, inside: usize, padded: usize) -> Self::Value;
 }
@@ -184,13 +195,33 @@ impl Operator for AverageBytes {
         0
     }
 
+    /// The zero point is subtracted once, by `finish`.
     #[inline(always)]
     fn step(self, acc: i32, x: u8) -> i32 {
-        acc.wrapping_add(i32::from(x ^ self.source.flip) - self.source.zp)
+        acc.wrapping_add(i32::from(x ^ self.source.flip))
+    }
+
+    /// Up to 256 taps add in 16 bits before they are widened.
+    #[inline(always)]
+    fn run<const N: usize>(self, acc: &mut [i32; N], values: &[u8], step: usize, n: usize) {
+        const MOST: usize = 256;
+        for from in (0..n).step_by(MOST) {
+            let mut sums = [0u16; N];
+            for i in from..(from + MOST).min(n) {
+                let values: &[u8; N] = values[i * step..].first_chunk().expect("the run lies inside the image");
+                for (sum, value) in sums.iter_mut().zip(values) {
+                    *sum += u16::from(*value ^ self.source.flip);
+                }
+            }
+            for (acc, sum) in acc.iter_mut().zip(&sums) {
+                *acc = acc.wrapping_add(i32::from(*sum));
+            }
+        }
     }
 
     #[inline(always)]
     fn finish(self, acc: i32, inside: usize, padded: usize) -> u8 {
+        let acc = acc.wrapping_sub((inside as i32).wrapping_mul(self.source.zp));
         let n = if self.all { padded } else { inside }.max(1);
         let m = self.source.scale / (self.y_scale * n as f32);
         (rne_clamped(acc as f32 * m, self.store.lo, self.store.hi) + self.store.zp) as u8 ^ self.store.flip
@@ -284,15 +315,13 @@ impl<O: Operator> PoolLine<'_, O> {
         let (rows, columns) = (v.taps(self.y), h.taps(x));
         let (inside, padded) = (rows.len() * columns.len(), s.padded_taps(0, self.y) * s.padded_taps(1, x));
         let mut acc = [self.operator.start(); N];
-        for ky in rows {
+        // Whole image rows follow one another; any other row is a run of its own.
+        let joined = columns.len() == s.in_w && h.dilation == 1 && v.dilation == 1;
+        let (runs, n) = if joined { (rows.start..rows.end.min(rows.start + 1), inside) } else { (rows, columns.len()) };
+        for ky in runs.filter(|_| n > 0) {
             let row = (self.y * v.stride + ky * v.dilation - v.before) * s.in_w;
-            for kx in columns.clone() {
-                let at = (row + x * h.stride + kx * h.dilation - h.before) * s.channels + first;
-                let values: &[O::Value; N] = self.image[at..].first_chunk().expect("the window lies inside the image");
-                for i in 0..N {
-                    acc[i] = self.operator.step(acc[i], values[i]);
-                }
-            }
+            let at = (row + x * h.stride + columns.start * h.dilation - h.before) * s.channels + first;
+            self.operator.run(&mut acc, &self.image[at..], s.channels * h.dilation, n);
         }
         for (i, acc) in acc.iter().enumerate() {
             pixel[first + i] = self.operator.finish(*acc, inside, padded);

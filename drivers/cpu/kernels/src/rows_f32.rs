@@ -106,8 +106,8 @@ fn sums(x: &[f32], len: usize, term: impl Fn(usize, f32) -> f32) -> [f32; ROWS] 
     let rows: [&[f32]; ROWS] = core::array::from_fn(|r| x.chunks_exact(len).nth(r).unwrap_or(&x[..len]));
     let mut sums = [0f32; ROWS];
     for i in 0..len {
-        for r in 0..ROWS {
-            sums[r] += term(r, rows[r][i]);
+        for (r, (sum, row)) in sums.iter_mut().zip(rows).enumerate() {
+            *sum += term(r, row[i]);
         }
     }
     sums

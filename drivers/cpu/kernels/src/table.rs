@@ -10,6 +10,8 @@ use crate::isa::IsaEntry;
 use crate::tile::{GemmRows, GemmTile, Rows, Tile};
 use crate::vectorize::Loops;
 
+#[cfg(target_arch = "aarch64")]
+use crate::aarch64::{dotprod, i8mm, neon, sve};
 #[cfg(target_arch = "x86_64")]
 use crate::{avx_vnni, avx2, avx512_vnni};
 
@@ -77,6 +79,14 @@ pub(crate) static ISAS: &[IsaEntry] = &[
     IsaEntry { name: "avx512vnni256", detect: avx512_vnni::detect, pays: || true, falls_back: &["avx2", "portable"], packing: Packing::Dot, loops: Loops::Avx2, speed: [130, 24] },
     #[cfg(target_arch = "x86_64")]
     IsaEntry { name: "avx512vnni", detect: avx512_vnni::detect, pays: avx512_vnni::wide_pays, falls_back: &["avx2", "portable"], packing: Packing::Dot, loops: Loops::Avx2, speed: [200, 36] },
+    #[cfg(target_arch = "aarch64")]
+    IsaEntry { name: "neon", detect: neon::detect, pays: || true, falls_back: &["portable"], packing: Packing::Dot, loops: Loops::Baseline, speed: [12, 10] },
+    #[cfg(target_arch = "aarch64")]
+    IsaEntry { name: "dotprod", detect: dotprod::detect, pays: || true, falls_back: &["neon", "portable"], packing: Packing::Dot, loops: Loops::Baseline, speed: [60, 20] },
+    #[cfg(target_arch = "aarch64")]
+    IsaEntry { name: "sve", detect: sve::detect, pays: || true, falls_back: &["neon", "portable"], packing: Packing::Dot, loops: Loops::Baseline, speed: [100, 20] },
+    #[cfg(target_arch = "aarch64")]
+    IsaEntry { name: "i8mm", detect: i8mm::detect, pays: || true, falls_back: &["neon", "portable"], packing: Packing::Dot8, loops: Loops::Baseline, speed: [120, 30] },
 ];
 
 /// All product kernels of the architecture.
@@ -114,6 +124,22 @@ pub static KERNELS: &[Kernel] = &[
     kernel("gemm_u8_s8_s32_8x16x4_avx512vnni", "avx512vnni", 128, Run::GemmU8(avx512_vnni::gemm_u8)),
     #[cfg(target_arch = "x86_64")]
     kernel("gemm_f32_f32_f32_6x16x1_avx512vnni", "avx512vnni", 32, Run::GemmF32(avx512_vnni::gemm_f32)),
+    #[cfg(target_arch = "aarch64")]
+    kernel("gemm_u8_s8_s32_8x16x4_neon", "neon", 10, Run::GemmU8(neon::gemm_u8)),
+    #[cfg(target_arch = "aarch64")]
+    kernel("dw_u8_s16_s32_8x8x2_neon", "neon", 8, Run::DepthwiseU8(neon::depthwise_u8)),
+    #[cfg(target_arch = "aarch64")]
+    kernel("gemm_f32_f32_f32_6x16x1_neon", "neon", 8, Run::GemmF32(neon::gemm_f32)),
+    #[cfg(target_arch = "aarch64")]
+    kernel("gemm_f32_f16_f32_6x16x1_neon", "neon", 8, Run::GemmF16(neon::gemm_f32)),
+    #[cfg(target_arch = "aarch64")]
+    kernel("gemm_f32_bf16_f32_6x16x1_neon", "neon", 8, Run::GemmBf16(neon::gemm_f32)),
+    #[cfg(target_arch = "aarch64")]
+    kernel("gemm_u8_s8_s32_8x16x4_dotprod", "dotprod", 32, Run::GemmU8(dotprod::gemm_u8)),
+    #[cfg(target_arch = "aarch64")]
+    kernel("gemm_u8_s8_s32_8x16x4_sve", "sve", 128, Run::GemmU8(sve::gemm_u8)),
+    #[cfg(target_arch = "aarch64")]
+    kernel("gemm_u8_s8_s32_8x16x8_i8mm", "i8mm", 64, Run::GemmU8(i8mm::gemm_u8)),
 ];
 
 #[cfg(test)]
@@ -326,21 +352,33 @@ mod tests {
                 eprintln!("skipped: {}: this machine has no {}", kernel.name, kernel.isa);
                 continue;
             };
-            match kernel.run {
-                Run::GemmU8(run) => {
-                    let mut seen = [0; RUNS.len()];
-                    Packing::ALL.into_iter().for_each(|packing| check_gemm_u8(run, packing, &mut seen));
-                    assert!(seen.iter().all(|n| *n > 0), "{}: forms never reached: {seen:?}", kernel.name);
-                }
-                Run::DepthwiseU8(run) => check_depthwise_u8(run),
-                // Compared with the naive convolution, epilogue by epilogue, in `tests/conv_u8.rs`.
-                Run::DepthwiseU8Lines(_) | Run::FinishU8(_) => {}
-                Run::GemmF32(_) => check_gemm_f32::<LineF32>(isa, |r| (r as i32 as f32) * 1e-7),
-                Run::GemmF16(_) => check_gemm_f32::<LineF16>(isa, |r| r as u16 & 0xBFFF),
-                Run::GemmBf16(_) => check_gemm_f32::<LineBf16>(isa, |r| r as u16 & 0xBFFF),
-                Run::DepthwiseF32(_) => check_depthwise_f32(isa),
-                Run::GemmS16(_) => check_gemm_s16(isa),
+            check(kernel.name, kernel.run, isa);
+        }
+    }
+
+    fn check(name: &str, run: Run, isa: Isa) {
+        match run {
+            Run::GemmU8(run) => {
+                let mut seen = [0; RUNS.len()];
+                Packing::ALL.into_iter().for_each(|packing| check_gemm_u8(run, packing, &mut seen));
+                assert!(seen.iter().all(|n| *n > 0), "{name}: forms never reached: {seen:?}");
             }
+            Run::DepthwiseU8(run) => check_depthwise_u8(run),
+            // Compared with the naive convolution, epilogue by epilogue, in `tests/conv_u8.rs`.
+            Run::DepthwiseU8Lines(_) | Run::FinishU8(_) => {}
+            Run::GemmF32(_) => check_gemm_f32::<LineF32>(isa, |r| (r as i32 as f32) * 1e-7),
+            Run::GemmF16(_) => check_gemm_f32::<LineF16>(isa, |r| r as u16 & 0xBFFF),
+            Run::GemmBf16(_) => check_gemm_f32::<LineBf16>(isa, |r| r as u16 & 0xBFFF),
+            Run::DepthwiseF32(_) => check_depthwise_f32(isa),
+            Run::GemmS16(_) => check_gemm_s16(isa),
+        }
+    }
+
+    /// Kernels of AArch64 over plain models of their instructions.
+    #[test]
+    fn every_modelled_kernel_equals_a_naive_sum() {
+        for (name, run) in crate::aarch64::MODELS {
+            check(name, *run, Isa::portable().with(*run));
         }
     }
 

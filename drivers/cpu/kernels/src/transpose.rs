@@ -1,11 +1,15 @@
 //! Layout changes between NCHW and NHWC: a transposition of `[c][h * w]` per image, in square blocks that fit the first-level cache.
+//! Few planes, such as those of a picture, are interleaved instead, a loop that compilers vectorise.
 
 use crate::error::{Result, check_len, product};
 use crate::exec::Exec;
 use crate::shared_out::SharedOut;
+use crate::vectorize::Vectorize;
 
 /// Edge of a block.
 const BLOCK: usize = 32;
+/// Elements of a plane that a task takes at once when it interleaves.
+const UNIT: usize = 256;
 
 /// `[n][c][hw]` to `[n][hw][c]`.
 pub fn nchw_to_nhwc<T: Copy + Send + Sync>(
@@ -36,6 +40,13 @@ fn transpose<T: Copy + Send + Sync>(exec: Exec<'_>, [n, rows, cols]: [usize; 3],
     if total == 0 {
         return Ok(());
     }
+    match (rows, cols) {
+        (1, _) | (_, 1) => return interleave::<T, 1>(exec, total, x, out),
+        (2, _) => return interleave::<T, 2>(exec, cols, x, out),
+        (3, _) => return interleave::<T, 3>(exec, cols, x, out),
+        (4, _) => return interleave::<T, 4>(exec, cols, x, out),
+        _ => (),
+    }
     let bands = cols.div_ceil(BLOCK);
     let parts = exec.parts(total.saturating_mul(size_of::<T>() * 4), n * bands);
     let shared = SharedOut::new(out);
@@ -48,6 +59,53 @@ fn transpose<T: Copy + Send + Sync>(exec: Exec<'_>, [n, rows, cols]: [usize; 3],
             transpose_band(&x[i * image..][..image], cols, first, to, rows);
         }
     })
+}
+
+/// `[n][N][plane]` to `[n][plane][N]`, nothing empty.
+fn interleave<T: Copy + Send + Sync, const N: usize>(
+    exec: Exec<'_>,
+    plane: usize,
+    x: &[T],
+    out: &mut [T],
+) -> Result<()> {
+    let parts = exec.parts(out.len().saturating_mul(size_of::<T>() * 4), usize::MAX);
+    for (image, out) in x.chunks_exact(N * plane).zip(out.chunks_exact_mut(N * plane)) {
+        let shared = SharedOut::new(out);
+        exec.split(plane, UNIT, parts, &|from, to| {
+            let mut planes = [&image[..0]; N];
+            for (k, part) in planes.iter_mut().enumerate() {
+                *part = &image[k * plane..][from..to];
+            }
+            // SAFETY: `split` hands out disjoint ranges of pixels.
+            let out = unsafe { shared.part(from * N, (to - from) * N) };
+            exec.isa.run(Interleave { planes, out });
+        })?;
+    }
+    Ok(())
+}
+
+/// Equally long planes and their pixels.
+struct Interleave<'a, T, const N: usize> {
+    planes: [&'a [T]; N],
+    out: &'a mut [T],
+}
+
+impl<T: Copy, const N: usize> Vectorize for Interleave<'_, T, N> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let pixels = self.out.as_chunks_mut::<N>().0;
+        let mut planes = self.planes;
+        for plane in &mut planes {
+            *plane = &plane[..pixels.len()];
+        }
+        for (i, pixel) in pixels.iter_mut().enumerate() {
+            for k in 0..N {
+                pixel[k] = planes[k][i];
+            }
+        }
+    }
 }
 
 /// Input columns `first ..` become the output rows of `out`, each `rows` long.

@@ -137,7 +137,20 @@ fn tables_and_sign_bridges() {
 
 #[test]
 fn layouts_change_and_change_back() {
-    for [n, c, hw] in [[1, 3, 50_000], [2, 33, 65], [1, 1, 7], [3, 64, 1], [0, 4, 4], [2, 200, 49]] {
+    for [n, c, hw] in [
+        [1, 3, 50_000],
+        [2, 33, 65],
+        [1, 1, 7],
+        [3, 64, 1],
+        [0, 4, 4],
+        [2, 200, 49],
+        [2, 2, 70],
+        [1, 3, 1031],
+        [3, 4, 300],
+        [2, 5, 40],
+        [4, 1, 9],
+        [3, 9, 1],
+    ] {
         let x: Vec<u32> = (0..(n * c * hw) as u32).collect();
         for_each_exec(|exec, name| {
             let (mut there, mut back) = (vec![0u32; x.len()], vec![0u32; x.len()]);

@@ -119,6 +119,21 @@ fn rows_alone_and_values_used_twice() {
 }
 
 #[test]
+fn a_scalar_that_is_named_late_is_none_the_less_there_from_the_start() {
+    let mut ops = vec![ChainOp::Floats(0)];
+    for i in 0..9 {
+        ops.push(ChainOp::Scalar(i as f32));
+        ops.push(ChainOp::Binary(BinaryOp::Add, 2 * i, 2 * i + 1));
+    }
+    let chain = Chain::new(&ops, 0, ChainOut::Floats).unwrap();
+    for_each_exec(|exec, name| {
+        let mut out = vec![0.0; 700];
+        chain.run(exec, &[ChainInput::Floats(&[0.5; 700])], OutMut::F32(&mut out)).unwrap();
+        assert!(out.iter().all(|y| *y == 36.5), "{name}");
+    });
+}
+
+#[test]
 fn what_does_not_fit_is_an_error() {
     let new = |ops: &[ChainOp], period| Chain::new(ops, period, ChainOut::Floats).map(|_| ());
     assert!(new(&[], 0).is_err());

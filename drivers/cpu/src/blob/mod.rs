@@ -13,7 +13,7 @@ mod packs;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use packs::{Job, Packed, Packs, Slot};
+pub(crate) use packs::{Job, Pack, Packed, Packs, Slot};
 
 use crate::executable::CpuProgram;
 use crate::ops::product::is_packed;

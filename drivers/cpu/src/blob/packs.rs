@@ -37,12 +37,15 @@ impl Packed {
     }
 }
 
+/// The work of packing, which any thread may do.
+pub(crate) type Pack<'b> = Box<dyn FnOnce() -> Result<ConvU8> + Send + 'b>;
+
 /// Packing that is put off.
 pub(crate) struct Job<'b> {
     /// How many weights it packs.
     pub(crate) n_weights: usize,
     /// The work.
-    pub(crate) pack: Box<dyn FnOnce() -> Result<ConvU8> + Send + 'b>,
+    pub(crate) pack: Pack<'b>,
     /// Where the plan goes.
     pub(crate) slot: Slot,
     /// The arena buffer that is to become as large as the plan's scratch.

@@ -48,6 +48,9 @@ pub(crate) fn repeat_strides(from: &[usize], to: &[usize]) -> Option<Vec<usize>>
 /// Steps of an arithmetic operator.
 pub(crate) fn build(builder: &mut Builder<'_>, node: &Node, op: BinaryOp) -> Result<()> {
     let (a, b, y) = (input(node, 0)?, input(node, 1)?, output(node)?);
+    if builder.exists(y) {
+        return Ok(()); // the product before it has taken the sum ([`super::tail_f32`])
+    }
     let ty = builder.ty(y);
     if ty.quant.is_none() {
         return super::pointwise::build(builder, node);

@@ -18,5 +18,6 @@ mod product_typed;
 mod residual;
 pub(crate) mod softmax;
 pub(crate) mod table;
+pub(crate) mod tail_f32;
 pub(crate) mod unary;
 mod window;

@@ -37,7 +37,7 @@ struct Draft {
 /// Steps of an elementwise operator on f32, or of Quantize.
 pub(crate) fn build(builder: &mut Builder<'_>, node: &Node) -> Result<()> {
     let y = output(node)?;
-    if builder.chains.is_inside(y) {
+    if builder.chains.is_inside(y) || builder.exists(y) {
         return Ok(());
     }
     let nhwc = builder.only_output(y).is_none() && leaves(builder, node)?.into_iter().any(|id| builder.is_nhwc(id));
@@ -55,13 +55,18 @@ pub(crate) fn build(builder: &mut Builder<'_>, node: &Node) -> Result<()> {
     push(builder, draft, out, to, shape)
 }
 
+/// The node that makes a value inside a chain. What a product has computed on its way lies in memory none the less.
+fn maker<'p>(builder: &Builder<'p>, id: ValueId) -> Option<&'p Node> {
+    builder.chains.maker(builder.program, id).filter(|_| !builder.exists(id))
+}
+
 /// The values that the chain of a root reads from memory, in the root's extents.
 fn leaves(builder: &Builder<'_>, root: &Node) -> Result<Vec<ValueId>> {
     let shape = &builder.ty(output(root)?).shape;
     let (mut todo, mut found) = (vec![root], vec![]);
     while let Some(node) = todo.pop() {
         for id in operands(builder.program, node).into_iter().flatten().flatten() {
-            match builder.chains.maker(builder.program, *id) {
+            match maker(builder, *id) {
                 Some(maker) => todo.push(maker),
                 None if builder.ty(*id).shape == *shape => found.push(*id),
                 None => {}
@@ -107,7 +112,7 @@ impl Draft {
         if let Some(at) = self.seen.get(&id) {
             return Ok(*at);
         }
-        let at = match builder.chains.maker(builder.program, id) {
+        let at = match maker(builder, id) {
             Some(maker) => self.node(builder, maker, to)?,
             None if builder.is_constant(id) => self.constant(builder, id, to)?,
             None => self.load(builder, id, to)?,

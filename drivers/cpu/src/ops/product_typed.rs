@@ -3,7 +3,7 @@
 
 use super::product::{Product, bias, constant, residual};
 use crate::arena::Place;
-use crate::blob::{Job, Packed, Slot};
+use crate::blob::{Job, Pack, Packed, Slot};
 use crate::builder::{Builder, Run, input, output, refused};
 use crate::relayout::failed;
 use crate::rows::{act_bounds, per_tensor};
@@ -227,11 +227,7 @@ fn plan<'p>(
 }
 
 /// The work of packing, which any thread may do.
-fn packing<'p>(
-    typed: &Typed<'p, '_>,
-    epilogue: Epilogue,
-    isa: Isa,
-) -> Result<Box<dyn FnOnce() -> Result<ConvU8> + Send + 'p>> {
+fn packing<'p>(typed: &Typed<'p, '_>, epilogue: Epilogue, isa: Isa) -> Result<Pack<'p>> {
     let data = constant(typed.program, typed.w)?;
     let data = match data.dtype() {
         DataType::S8 => WeightData::S8(data.as_slice::<i8>()?),
@@ -240,8 +236,8 @@ fn packing<'p>(
     };
     let weights = Weights { data, layout: typed.product.layout, zero_points: &typed.w_params.zero_points };
     let (bias, (_, x_zero_point)) = (typed.bias()?, held(typed.x)?);
-    let packing = isa.packing(typed.rows(), matches!(data, WeightData::S4(_)));
     let (node, shape) = (typed.node.clone(), typed.product.shape);
+    let packing = isa.packing(typed.rows(), matches!(data, WeightData::S4(_)));
     Ok(Box::new(move || {
         ConvU8::with_packing(shape, &weights, x_zero_point, bias.as_deref(), epilogue, packing)
             .map_err(|e| refused(&node, e))

@@ -6,7 +6,7 @@ use ottava_hal::{Attr, DataType, Node, RequantMode, TensorType, ValueId};
 /// An operand: an input, or now and then a constant.
 fn operand(net: &mut Net, rng: &mut Rng, dims: &[usize], quantized: bool) -> ValueId {
     let ty = if quantized { rng.byte_type(dims) } else { TensorType::fixed(DataType::F32, dims) };
-    if rng.range(0, 5) == 0 && dims.len() != 2 { net.random(ty, rng) } else { net.input(ty) }
+    if quantized && rng.range(0, 5) == 0 && dims.len() != 2 { net.random(ty, rng) } else { net.input(ty) }
 }
 
 fn matmul(rng: &mut Rng, y: &TensorType) -> Node {

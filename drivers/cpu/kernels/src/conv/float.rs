@@ -95,7 +95,7 @@ impl ConvF32 {
         hi: f32,
     ) -> Result<Self> {
         bias.map_or(Ok(()), |b| check_len("the bias", b.len(), shape.out_c))?;
-        let chart = Chart::new(&shape, &geometry)?;
+        let chart = if shape.is_depthwise() { Chart::none() } else { Chart::new(&shape, &geometry)? };
         Ok(Self { shape, geometry, chart, filter, finish: FinishPlan::new(bias, lo, hi) })
     }
 

@@ -44,10 +44,15 @@ impl Chart {
         } else if g.image > limit || g.out_image > limit {
             return Err(KernelError::Overflow { what: "an image" });
         } else {
-            image(s, g)
+            image(s, g)?
         };
         let block = |cube: &Cube| windows.iter().map(|w| cube.runs(s, w)).collect();
         Ok(Self { tiles, blocks: cubes(s).iter().map(block).collect(), matrix: s.is_pointwise() })
+    }
+
+    /// For plans that have no use for one.
+    pub(crate) fn none() -> Self {
+        Self { tiles: vec![], blocks: vec![], matrix: false }
     }
 
     /// Tiles of `pixels` output pixels, `per_image` of them in an image.
@@ -74,11 +79,13 @@ fn matrix(s: &ConvShape) -> Result<Vec<TileRows>> {
 }
 
 /// The tiles of an image, whose elements fit u32, and their windows.
-fn image(s: &ConvShape, g: &Geometry) -> (Vec<TileRows>, Vec<Window>) {
+fn image(s: &ConvShape, g: &Geometry) -> Result<(Vec<TileRows>, Vec<Window>)> {
     let [v, h] = axes(s);
     let interior = h.interior(g.out_w);
     let mut gather =
         Gather { s, axes: [v, h], out_w: g.out_w, tiles: vec![], windows: vec![], window: 0, pixels: vec![] };
+    let memory = gather.tiles.try_reserve(g.out_h * g.out_w / ROWS);
+    memory.map_err(|_| KernelError::Overflow { what: "the table of tiles" })?;
     for rows in classes(&v, g.out_h) {
         for from in rows.clone().step_by(BAND) {
             let band = from..(from + BAND).min(rows.end);
@@ -89,7 +96,7 @@ fn image(s: &ConvShape, g: &Geometry) -> (Vec<TileRows>, Vec<Window>) {
         }
     }
     gather.flush();
-    (gather.tiles, gather.windows)
+    Ok((gather.tiles, gather.windows))
 }
 
 /// Output rows that see the same kernel rows, together.

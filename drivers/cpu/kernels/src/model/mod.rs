@@ -4,7 +4,7 @@
 mod vnni;
 
 use crate::dot;
-use crate::gemm::Panel;
+use crate::gemm::{Content, Panel};
 use crate::generic;
 use crate::table::GemmU8Fn;
 use crate::tile::{GemmRows, GemmTile};
@@ -15,7 +15,7 @@ pub(crate) static GEMM_U8: &[(&str, GemmU8Fn)] =
     &[("avxvnni", vnni::<4, 1>), ("avx512vnni256", vnni::<8, 1>), ("avx512vnni", vnni::<8, 2>)];
 
 fn vnni<const TALL: usize, const CHAINS: usize>(a: &[u8], rows: &GemmRows, panel: &Panel<'_>, tile: &mut GemmTile) {
-    if dot::reads(panel) {
+    if panel.content == Content::Dot {
         dot::tile::<Vnni, TALL, CHAINS>(Vnni, a, rows, panel, tile);
     } else {
         generic::gemm_u8::tile(a, rows, panel, tile);

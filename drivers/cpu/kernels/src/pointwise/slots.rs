@@ -28,12 +28,20 @@ struct Slots {
 pub(super) fn assign(ops: &[ChainOp]) -> Result<Assigned> {
     let mut slots = Slots { free: [true; SLOTS], at: Vec::with_capacity(ops.len()), last_use: last_uses(ops) };
     let (mut steps, mut scalars, mut n_rows) = (Vec::new(), Vec::new(), 0);
+    // A scalar is filled in before the first step, so no value may have had its slot before.
+    let mut constants = Vec::new();
+    for op in ops {
+        if let ChainOp::Scalar(v) = op {
+            let slot = slots.take()?;
+            scalars.push((slot, *v));
+            constants.push(slot);
+        }
+    }
+    let mut constants = constants.into_iter();
     for (i, op) in ops.iter().enumerate() {
         let body = match op {
-            ChainOp::Scalar(v) => {
-                let slot = slots.take()?;
-                scalars.push((slot, *v));
-                slots.at.push(Arg::Slot(slot));
+            ChainOp::Scalar(_) => {
+                slots.at.extend(constants.next().map(Arg::Slot));
                 continue;
             }
             ChainOp::Row(_) => {

@@ -5,13 +5,13 @@ use core::arch::x86_64::*;
 
 use crate::avx2;
 use crate::dot::{self, COLS_BLOCKS, Dot, S4};
-use crate::gemm::{Block, COLS, Panel};
+use crate::gemm::{Block, COLS, Content, Panel};
 use crate::tile::{GemmRows, GemmTile};
 
 /// See [`crate::generic::gemm_u8::tile`].
 #[target_feature(enable = "avx2,avx512f,avx512vl,avx512vnni")]
 pub(crate) fn tile(a: &[u8], rows: &GemmRows, panel: &Panel<'_>, tile: &mut GemmTile) {
-    if !dot::reads(panel) {
+    if panel.content != Content::Dot {
         return avx2::gemm_u8(a, rows, panel, tile);
     }
     dot::tile::<Ymm, 8, 1>(Ymm(()), a, rows, panel, tile);

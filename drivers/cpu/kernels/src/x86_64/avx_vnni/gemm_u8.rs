@@ -4,13 +4,13 @@ use core::arch::x86_64::*;
 
 use crate::avx2;
 use crate::dot::{self, COLS_BLOCKS, Dot, S4};
-use crate::gemm::{Block, COLS, Panel};
+use crate::gemm::{Block, COLS, Content, Panel};
 use crate::tile::{GemmRows, GemmTile};
 
 /// See [`crate::generic::gemm_u8::tile`].
 #[target_feature(enable = "avx2,avxvnni")]
 pub(crate) fn tile(a: &[u8], rows: &GemmRows, panel: &Panel<'_>, tile: &mut GemmTile) {
-    if !dot::reads(panel) {
+    if panel.content != Content::Dot {
         return avx2::gemm_u8(a, rows, panel, tile);
     }
     // Four rows are eight accumulators; with two registers of weights and one of activations they leave no spills.

@@ -1,0 +1,10 @@
+//! Kernels for CPUs with vectors of a length known at run time (FEAT_SVE).
+
+mod gemm_u8;
+#[cfg(target_arch = "aarch64")]
+mod native;
+
+#[cfg(test)]
+pub(in crate::aarch64) use gemm_u8::{Columns, run as gemm_u8_with};
+#[cfg(target_arch = "aarch64")]
+pub(crate) use native::{detect, gemm_u8};
