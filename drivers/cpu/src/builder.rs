@@ -4,6 +4,7 @@
 
 use crate::arena::{Io, Operands, Place};
 use crate::blob::Packs;
+use crate::chains::Chains;
 use crate::elementwise;
 use crate::form::{Form, channels_first};
 use crate::relayout;
@@ -52,6 +53,8 @@ pub(crate) struct Builder<'p> {
     pub(crate) constants: Vec<Tensor>,
     /// Packed weights.
     pub(crate) packs: Packs<'p>,
+    /// Elementwise nodes that are computed together.
+    pub(crate) chains: Chains,
     /// Per value: the forms in which it exists.
     forms: Vec<Vec<(Form, Place)>>,
     /// Per value: whether a node reads it.
@@ -76,7 +79,8 @@ impl<'p> Builder<'p> {
             node.inputs.first().copied().flatten().into_iter().for_each(|id| read_as_images[id.0] = true);
         }
         let (groups, buffers, constants) = (vec![], vec![], vec![]);
-        Self { program, isa, groups, buffers, constants, packs, forms, read_by_node, read_as_images }
+        let chains = Chains::of(program);
+        Self { program, isa, groups, buffers, constants, packs, chains, forms, read_by_node, read_as_images }
     }
 
     /// Starts the group of a node.

@@ -35,7 +35,8 @@ fn macs(program: &Program, node: &Node) -> u64 {
                 *a
             }
         }
-        ("MatMul", [.., n]) => *n,
+        ("MatMul", [outer @ .., _, n]) => outer.iter().product::<usize>() * n,
+        ("MatMul", [_]) => 1,
         _ => return 0,
     };
     elements(y).saturating_mul(elements(w) / (channels as u64).max(1))

@@ -2,9 +2,9 @@
 
 use crate::builder::{Builder, input};
 use crate::ops::{
-    batch_norm, binary, bridge, concat, layer_norm, movement, pieces, pool, product, softmax, table, unary,
+    batch_norm, binary, bridge, concat, layer_norm, matmul, movement, pieces, pointwise, pool, product, softmax, table,
+    unary,
 };
-use ottava_hal::refmath::{float, unary as sequences};
 use ottava_hal::{Capability, Error, Node, OpRow, Reason, Result};
 use ottava_kernels::BinaryOp;
 
@@ -51,7 +51,7 @@ impl Entry {
 static TABLE: &[Entry] = &[
     onnx("Conv", product::conv_rows, product::build),
     onnx("Gemm", product::gemm_rows, product::build),
-    onnx("MatMul", product::matmul_rows, product::build),
+    onnx("MatMul", matmul::rows, matmul::build),
     onnx("Add", binary::rows, |b, n| binary::build(b, n, BinaryOp::Add)),
     onnx("Sub", binary::rows, |b, n| binary::build(b, n, BinaryOp::Sub)),
     onnx("Mul", binary::rows, |b, n| binary::build(b, n, BinaryOp::Mul)),
@@ -76,22 +76,22 @@ static TABLE: &[Entry] = &[
     onnx("BatchNormalization", batch_norm::rows, batch_norm::build),
     onnx("LayerNormalization", layer_norm::rows, layer_norm::build),
     onnx("Softmax", softmax::rows, softmax::build),
-    split("Relu", (unary::rows, |b, n| unary::build(b, n, unary::relu)), (table::rows, table::relu)),
-    split("Clip", (unary::clip_rows, unary::clip), (table::clip_rows, table::clip)),
-    onnx("LeakyRelu", unary::rows, unary::leaky_relu),
-    onnx("HardSigmoid", unary::rows, unary::hard_sigmoid),
-    onnx("HardSwish", unary::rows, |b, n| unary::build(b, n, sequences::hard_swish)),
-    onnx("Sigmoid", unary::rows, |b, n| unary::build(b, n, float::sigmoid)),
-    onnx("Tanh", unary::rows, |b, n| unary::build(b, n, float::tanh)),
-    onnx("Exp", unary::rows, |b, n| unary::build(b, n, float::exp)),
-    onnx("Erf", unary::rows, |b, n| unary::build(b, n, float::erf)),
-    onnx("Sqrt", unary::rows, |b, n| unary::build(b, n, f32::sqrt)),
-    onnx("Log", unary::rows, |b, n| unary::build(b, n, float::log)),
-    onnx("Abs", unary::rows, |b, n| unary::build(b, n, f32::abs)),
-    onnx("Neg", unary::rows, |b, n| unary::build(b, n, |x| -x)),
-    onnx("Reciprocal", unary::rows, |b, n| unary::build(b, n, |x| 1.0 / x)),
-    onnx("Swish", unary::rows, unary::swish),
-    onnx("Gelu", unary::gelu_rows, |b, n| unary::build(b, n, sequences::gelu)),
+    split("Relu", (unary::rows, pointwise::build), (table::rows, table::relu)),
+    split("Clip", (unary::clip_rows, pointwise::build), (table::clip_rows, table::clip)),
+    onnx("LeakyRelu", unary::rows, pointwise::build),
+    onnx("HardSigmoid", unary::rows, pointwise::build),
+    onnx("HardSwish", unary::rows, pointwise::build),
+    onnx("Sigmoid", unary::rows, pointwise::build),
+    onnx("Tanh", unary::rows, pointwise::build),
+    onnx("Exp", unary::rows, pointwise::build),
+    onnx("Erf", unary::rows, pointwise::build),
+    onnx("Sqrt", unary::rows, pointwise::build),
+    onnx("Log", unary::rows, pointwise::build),
+    onnx("Abs", unary::rows, pointwise::build),
+    onnx("Neg", unary::rows, pointwise::build),
+    onnx("Reciprocal", unary::rows, pointwise::build),
+    onnx("Swish", unary::rows, pointwise::build),
+    onnx("Gelu", unary::gelu_rows, pointwise::build),
     ottava("Quantize", bridge::quantize_rows, bridge::quantized),
     ottava("Dequantize", bridge::dequantize_rows, bridge::dequantized),
     ottava("Requantize", table::rows, table::requantized),

@@ -18,6 +18,7 @@
 mod arena;
 mod blob;
 mod builder;
+mod chains;
 mod cost;
 mod device;
 mod elementwise;

@@ -10,7 +10,7 @@ use crate::error::{KernelError, Result};
 use crate::float::{LineBf16, LineF16, LineF32};
 use crate::gemm::Packing;
 use crate::table::{
-    DepthwiseF32Fn, DepthwiseU8Fn, DepthwiseU8LinesFn, FinishU8Fn, GemmF32Fn, GemmU8Fn, ISAS, KERNELS, Run,
+    DepthwiseF32Fn, DepthwiseU8Fn, DepthwiseU8LinesFn, FinishU8Fn, GemmF32Fn, GemmS16Fn, GemmU8Fn, ISAS, KERNELS, Run,
 };
 use crate::vectorize::Loops;
 
@@ -47,6 +47,7 @@ pub struct Isa {
     pub(crate) gemm_f16: GemmF32Fn<LineF16>,
     pub(crate) gemm_bf16: GemmF32Fn<LineBf16>,
     pub(crate) depthwise_f32: DepthwiseF32Fn,
+    pub(crate) gemm_s16: GemmS16Fn,
 }
 
 impl Isa {
@@ -119,6 +120,7 @@ impl Isa {
             gemm_f16: crate::generic::gemm_f32::run,
             gemm_bf16: crate::generic::gemm_f32::run,
             depthwise_f32: crate::generic::depthwise_f32::run,
+            gemm_s16: crate::generic::gemm_s16::tile,
         };
         let best_last = entry.falls_back.iter().rev().copied().chain([entry.name]);
         for kernel in best_last.flat_map(|name| KERNELS.iter().filter(move |k| k.isa == name)) {
@@ -135,6 +137,7 @@ impl Isa {
             Run::DepthwiseU8(f) => self.depthwise_u8 = f,
             Run::DepthwiseU8Lines(f) => self.depthwise_u8_lines = Some(f),
             Run::GemmF32(f) => self.gemm_f32 = f,
+            Run::GemmS16(f) => self.gemm_s16 = f,
             Run::GemmF16(f) => self.gemm_f16 = f,
             Run::GemmBf16(f) => self.gemm_bf16 = f,
             Run::DepthwiseF32(f) => self.depthwise_f32 = f,

@@ -12,11 +12,13 @@
 //! | say where to run | [`Isa`], [`ThreadPool`], [`Exec`] |
 //! | integer convolution (any group, depthwise, 1-D, pointwise) or matrix product with a fused [`Epilogue`] | [`ConvU8`] over [`ConvShape`], [`Weights`] |
 //! | the same in f32, with weights stored as f32, f16 or bf16 | [`ConvF32`] over [`FloatWeights`] |
+//! | 8-bit products of two operands known at run time | [`MatMulU8`] over [`MatMulShape`] |
 //! | f32 matrix products of two operands known at run time | [`MatMulF32`] |
 //! | save packed weights and take them back | [`ConvU8::to_packed`], [`ConvU8::from_packed`], the same of [`ConvF32`] |
 //! | pooling | [`max_pool`], [`max_pool_f32`], [`average_pool_u8`], [`average_pool_f32`] over [`PoolShape`] |
 //! | change of parameters or type | [`quantize`], [`dequantize`], [`requantize`], [`xor_sign`] |
 //! | elementwise | [`binary_q`], [`binary_f32`], [`clip_f32`], [`lut`] |
+//! | a chain of f32 operations in one pass, bytes in and out | [`Chain`] |
 //! | f32 functions, Softmax and LayerNormalization | [`map_f32`], [`softmax_f32`], [`layer_norm_f32`] |
 //! | layout | [`nchw_to_nhwc`], [`nhwc_to_nchw`], [`quantize_nchw_to_nhwc`] |
 //! | list the kernels | [`KERNELS`] |
@@ -74,8 +76,10 @@ mod gemm;
 mod generic;
 mod half;
 mod isa;
+mod matmul;
 #[cfg(test)]
 mod model;
+mod pointwise;
 #[cfg_attr(not(feature = "std"), path = "pool_single.rs")]
 mod pool;
 mod pooling;
@@ -103,6 +107,8 @@ pub use error::{KernelError, Result};
 pub use exec::Exec;
 pub use gemm::Packing;
 pub use isa::Isa;
+pub use matmul::{MatMulShape, MatMulU8, Strides};
+pub use pointwise::{Chain, ChainInput, ChainOp, ChainOut, Unary, lut_rows};
 pub use pool::{GRAIN, ThreadPool};
 pub use pooling::{PoolShape, average_pool_f32, average_pool_u8, max_pool, max_pool_f32};
 pub use quantize_layout::quantize_nchw_to_nhwc;

@@ -7,7 +7,7 @@ use crate::float::{GemmF32, LineBf16, LineF16, LineF32};
 use crate::gemm::{Packing, Panel};
 use crate::generic;
 use crate::isa::IsaEntry;
-use crate::tile::{GemmRows, GemmTile};
+use crate::tile::{GemmRows, GemmTile, Rows, Tile};
 use crate::vectorize::Loops;
 
 #[cfg(target_arch = "aarch64")]
@@ -31,6 +31,9 @@ pub(crate) type GemmF32Fn<L> = unsafe fn(GemmF32<'_, L>);
 /// Depthwise in f32; see [`generic::depthwise_f32::run`].
 pub(crate) type DepthwiseF32Fn = unsafe fn(DepthwiseRow<'_>);
 
+/// 16-bit words of both operands, packed at run time; see [`generic::gemm_s16::tile`].
+pub(crate) type GemmS16Fn = unsafe fn(&[i16], &Rows, &[i16], &mut Tile);
+
 /// The entry of a kernel, and so what it computes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Run {
@@ -42,6 +45,7 @@ pub(crate) enum Run {
     GemmF16(GemmF32Fn<LineF16>),
     GemmBf16(GemmF32Fn<LineBf16>),
     DepthwiseF32(DepthwiseF32Fn),
+    GemmS16(GemmS16Fn),
 }
 
 /// A product kernel.
@@ -93,6 +97,7 @@ pub static KERNELS: &[Kernel] = &[
     kernel("gemm_f32_f16_f32_6x16x1_portable", "portable", 0, Run::GemmF16(generic::gemm_f32::run)),
     kernel("gemm_f32_bf16_f32_6x16x1_portable", "portable", 0, Run::GemmBf16(generic::gemm_f32::run)),
     kernel("dw_f32_f32_f32_1x1x1_portable", "portable", 0, Run::DepthwiseF32(generic::depthwise_f32::run)),
+    kernel("gemm_s16_s16_s32_4x16x2_portable", "portable", 0, Run::GemmS16(generic::gemm_s16::tile)),
     #[cfg(target_arch = "x86_64")]
     kernel("gemm_u8_s8_s32_8x16x4_avx2", "avx2", 42, Run::GemmU8(avx2::gemm_u8)),
     #[cfg(target_arch = "x86_64")]
@@ -103,6 +108,8 @@ pub static KERNELS: &[Kernel] = &[
     kernel("dw_u8_s16_u8_8x8x2_avx2", "avx2", 32, Run::DepthwiseU8Lines(avx2::depthwise_u8_lines)),
     #[cfg(target_arch = "x86_64")]
     kernel("gemm_f32_f32_f32_6x16x1_avx2", "avx2", 16, Run::GemmF32(avx2::gemm_f32)),
+    #[cfg(target_arch = "x86_64")]
+    kernel("gemm_s16_s16_s32_4x16x2_avx2", "avx2", 32, Run::GemmS16(avx2::gemm_s16)),
     #[cfg(target_arch = "x86_64")]
     kernel("gemm_f32_f16_f32_6x16x1_avx2", "avx2", 16, Run::GemmF16(avx2::gemm_f32)),
     #[cfg(target_arch = "x86_64")]
@@ -144,7 +151,7 @@ mod tests {
     use crate::gemm::{COLS, Packing, RUNS, Span, pack};
     use crate::isa::Isa;
     use crate::shared_out::SharedOut;
-    use crate::tile::{GEMM_ROWS, GemmTile, Rows};
+    use crate::tile::{GEMM_ROWS, GemmTile, ROWS, Rows, Tile};
 
     struct Rng(u64);
 
@@ -319,6 +326,25 @@ mod tests {
         }
     }
 
+    fn check_gemm_s16(isa: Isa) {
+        let mut rng = Rng(55);
+        for (k, kind, n) in
+            [2, 4, 6, 64, 130].iter().flat_map(|k| (0..4).flat_map(move |w| (1..=ROWS).map(move |n| (*k, w, n))))
+        {
+            let mut word =
+                || if kind == 0 { [255, -255][rng.next() as usize & 1] } else { (rng.next() % 511) as i16 - 255 };
+            let (a, b): (Vec<i16>, Vec<i16>) =
+                ((0..n * k).map(|_| word()).collect(), (0..k * COLS).map(|_| word()).collect());
+            let mut tile = Tile::ZERO;
+            isa.gemm_s16(&a, &rows(n, k), &b, &mut tile);
+            for (r, c) in (0..n).flat_map(|r| (0..COLS).map(move |c| (r, c))) {
+                let at = |i: usize| i / 2 * 2 * COLS + 2 * c + i % 2;
+                let want: i32 = (0..k).map(|i| i32::from(a[r * k + i]) * i32::from(b[at(i)])).sum();
+                assert_eq!(tile.0[r][c], want, "k {k} row {r} column {c}");
+            }
+        }
+    }
+
     #[test]
     fn every_kernel_equals_a_naive_sum() {
         for kernel in KERNELS {
@@ -344,6 +370,7 @@ mod tests {
             Run::GemmF16(_) => check_gemm_f32::<LineF16>(isa, |r| r as u16 & 0xBFFF),
             Run::GemmBf16(_) => check_gemm_f32::<LineBf16>(isa, |r| r as u16 & 0xBFFF),
             Run::DepthwiseF32(_) => check_depthwise_f32(isa),
+            Run::GemmS16(_) => check_gemm_s16(isa),
         }
     }
 

@@ -89,7 +89,7 @@ fn only_packed(program: &Program) -> Vec<bool> {
     for node in &program.nodes {
         for (i, id) in node.inputs.iter().enumerate() {
             if let Some(id) = id {
-                let uses = if is_packed(node, i) { &mut packed } else { &mut other };
+                let uses = if is_packed(program, node, i) { &mut packed } else { &mut other };
                 uses[id.0] = true;
             }
         }

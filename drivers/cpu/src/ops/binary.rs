@@ -4,10 +4,10 @@
 //! anything else by a copy along strides.
 
 use crate::arena::{Place, elements, elements_mut};
-use crate::builder::{Builder, bytes_of, input, output};
+use crate::builder::{Builder, input, output};
 use crate::form::{Form, dims, flips, stored_dims};
 use crate::relayout::failed;
-use crate::rows::{act_bounds, byte, float, needs, ordered_act, output_ty, row, when};
+use crate::rows::{byte, float, needs, ordered_act, output_ty, row, when};
 use crate::storage::{byte_in, byte_out};
 use crate::strided::{Walk, strides};
 use ottava_hal::capability::{FusedSupport, Predicate};
@@ -52,11 +52,11 @@ pub(crate) fn build(builder: &mut Builder<'_>, node: &Node, op: BinaryOp) -> Res
         return Ok(()); // the product before it has taken the sum ([`super::tail_f32`])
     }
     let ty = builder.ty(y);
+    if ty.quant.is_none() {
+        return super::pointwise::build(builder, node);
+    }
     let nhwc = [a, b].iter().any(|id| builder.is_nhwc(*id) && builder.ty(*id).shape == ty.shape);
     let reads = vec![repeated(builder, a, ty, nhwc)?, repeated(builder, b, ty, nhwc)?];
-    if ty.quant.is_none() {
-        return build_f32(builder, node, op, reads, nhwc);
-    }
     let (a, b) = (byte_in(builder.ty(a))?, byte_in(builder.ty(b))?);
     let (write, signed) = builder.result_signed(y, nhwc)?;
     let (y_scale, out) = byte_out(ty, node, signed)?;
@@ -65,21 +65,6 @@ pub(crate) fn build(builder: &mut Builder<'_>, node: &Node, op: BinaryOp) -> Res
     let run =
         move |exec: Exec<'_>, [a, b]: [&[u8]; 2], out: &mut [u8]| binary_q(exec, op, &q, a, b, out).map_err(failed);
     builder.push_elementwise(&name, reads, write, Box::new(run));
-    Ok(())
-}
-
-fn build_f32(builder: &mut Builder<'_>, node: &Node, op: BinaryOp, reads: Vec<Place>, nhwc: bool) -> Result<()> {
-    let y = output(node)?;
-    let (lo, hi) = act_bounds(node);
-    let clipped = (lo, hi) != (f32::NEG_INFINITY, f32::INFINITY);
-    let sum = if clipped { builder.buffer(bytes_of(builder.ty(y))?) } else { builder.result(y, nhwc)? };
-    let name = builder.kernel(&format!("{}_f32", node.op.to_lowercase()));
-    push_f32(builder, &name, reads, sum, op);
-    if clipped {
-        let write = builder.result(y, nhwc)?;
-        let name = builder.kernel("clip_f32");
-        push_clip(builder, &name, sum, write, (lo, hi));
-    }
     Ok(())
 }
 

@@ -8,7 +8,7 @@ use crate::rows::{byte, float, row};
 use crate::storage::{byte_in, byte_out};
 use ottava_hal::capability::FusedSupport;
 use ottava_hal::{Node, OpRow, Result};
-use ottava_kernels::{Exec, dequantize, quantize, quantize_nchw_to_nhwc};
+use ottava_kernels::{Exec, dequantize, quantize_nchw_to_nhwc};
 
 /// Rows of Quantize.
 pub(crate) fn quantize_rows(op: &'static str) -> Vec<OpRow> {
@@ -24,22 +24,11 @@ pub(crate) fn dequantize_rows(op: &'static str) -> Vec<OpRow> {
 /// Steps of Quantize.
 pub(crate) fn quantized(builder: &mut Builder<'_>, node: &Node) -> Result<()> {
     let (x, y) = (input(node, 0)?, output(node)?);
-    let nhwc = builder.is_nhwc(x);
-    if let (false, true, Some(ncs)) = (nhwc, builder.wants_nhwc(y), channels_first(builder.ty(y))) {
+    let wanted = !builder.is_nhwc(x) && builder.wants_nhwc(y) && !builder.chains.is_inside(x);
+    if let (true, Some(ncs)) = (wanted, channels_first(builder.ty(y))) {
         return into_channels_last(builder, node, ncs);
     }
-    let from = builder.operand(x, nhwc)?;
-    let (to, signed) = builder.result_signed(y, nhwc)?;
-    let (scale, out) = byte_out(builder.ty(y), node, signed)?;
-    let name = builder.kernel("quantize_f32_u8");
-    builder.push(
-        &name,
-        vec![from],
-        to,
-        None,
-        Box::new(move |exec, io| quantize(exec, io.read(0)?, scale, out, io.out).map_err(failed)),
-    );
-    Ok(())
+    super::pointwise::build(builder, node)
 }
 
 /// Quantize of images that come channels-first and are wanted channels-last.
@@ -59,6 +48,9 @@ fn into_channels_last(builder: &mut Builder<'_>, node: &Node, ncs: [usize; 3]) -
 /// Steps of Dequantize. Bytes are brought into the caller's layout before there are four times as many.
 pub(crate) fn dequantized(builder: &mut Builder<'_>, node: &Node) -> Result<()> {
     let (x, y) = (input(node, 0)?, output(node)?);
+    if builder.chains.is_inside(y) {
+        return Ok(());
+    }
     let nhwc = builder.is_nhwc(x) && builder.only_output(y).is_none();
     let from = builder.operand(x, nhwc)?;
     let to = builder.result(y, nhwc)?;

@@ -1,8 +1,9 @@
 //! Operators that rearrange elements: views (Reshape and its kin, Identity) and Transpose.
 //!
 //! Views copy nothing. A transposition between channels-first and channels-last is a view too: it renames the form in
-//! which the value already lies, or will lie.
+//! which the value already lies, or will lie. Products of computed operands take the transpositions around them over.
 
+use super::matmul::left_out;
 use crate::builder::{Builder, input, output};
 use crate::form::{Form, dims, flips};
 use crate::rows::{input_ty, needs, other, output_ty, row, same_params, when};
@@ -41,7 +42,7 @@ pub(crate) fn view(builder: &mut Builder<'_>, node: &Node) -> Result<()> {
     Ok(())
 }
 
-fn permutation(program: &Program, node: &Node) -> Result<Vec<usize>> {
+pub(super) fn permutation(program: &Program, node: &Node) -> Result<Vec<usize>> {
     let x = dims(program.ty(input(node, 0)?))?;
     let wrong = || Error::invalid(format!("node `{}`: `perm` is no permutation of {} axes", node.name, x.len()));
     let perm: Vec<usize> = match node.attrs.ints_opt("perm")? {
@@ -59,6 +60,9 @@ fn permutation(program: &Program, node: &Node) -> Result<Vec<usize>> {
 pub(crate) fn transpose(builder: &mut Builder<'_>, node: &Node) -> Result<()> {
     let perm = permutation(builder.program, node)?;
     let (x, y) = (input(node, 0)?, output(node)?);
+    if builder.exists(y) || left_out(builder.program, y).is_some() {
+        return Ok(());
+    }
     let (ty, flipped) = (builder.ty(x), flips(builder.ty(x)));
     let has_form = perm.len() >= 3 && matches!(ty.dtype.bits(), 8 | 32);
     let to_back: Vec<usize> = std::iter::once(0).chain(2..perm.len()).chain([1]).collect();

@@ -91,9 +91,13 @@ pub(crate) fn bias(node: &Node) -> Option<ValueId> {
 }
 
 /// Whether input `i` of a node is a weight that is packed and not looked at again.
-pub(crate) fn is_packed(node: &Node, i: usize) -> bool {
-    let product = node.domain.is_empty() && matches!(node.op.as_str(), "Conv" | "Gemm" | "MatMul");
-    product && i == 1 && residual(node) != node.input(1)
+pub(crate) fn is_packed(program: &Program, node: &Node, i: usize) -> bool {
+    let product = match node.op.as_str() {
+        "Conv" | "Gemm" => true,
+        "MatMul" => node.input(1).is_some_and(|id| program.ty(id).shape.0.len() == 2),
+        _ => false,
+    };
+    product && node.domain.is_empty() && i == 1 && residual(node) != node.input(1)
 }
 
 /// The constant of a value, which the capability has asked for.

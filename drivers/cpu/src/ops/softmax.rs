@@ -73,7 +73,7 @@ fn byte_rows(lut: SoftmaxLut, len: usize, chunk: usize) -> Run {
 }
 
 /// Calls `row` with each row of `x` and its place in `out`, on all threads.
-pub(super) fn for_rows<T: Copy + Send + Sync>(
+fn for_rows<T: Copy + Send + Sync>(
     exec: Exec<'_>,
     x: &[T],
     out: &mut [T],

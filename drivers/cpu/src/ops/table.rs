@@ -64,8 +64,8 @@ pub(crate) fn relu(builder: &mut Builder<'_>, node: &Node) -> Result<()> {
 pub(crate) fn clip(builder: &mut Builder<'_>, node: &Node) -> Result<()> {
     let (from, to) = ends(builder, node)?;
     let quantized = |v: f32| quantize_f32(v, to.scale, to.zp, to.lo, to.hi);
-    let lo = super::unary::bound(builder, node, 1)?.map_or(i32::MIN, quantized);
-    let hi = super::unary::bound(builder, node, 2)?.map_or(i32::MAX, quantized);
+    let lo = super::unary::bound(builder.program, node, 1)?.map_or(i32::MIN, quantized);
+    let hi = super::unary::bound(builder.program, node, 2)?.map_or(i32::MAX, quantized);
     build(builder, node, &|q| Ok(requantize(q, from, to).max(lo).min(hi)))
 }
 

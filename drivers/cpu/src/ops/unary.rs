@@ -1,62 +1,42 @@
-//! Functions of one f32: the named sequences of numerics.md section 7, element by element, in the layout of the input.
+//! Functions of one f32: which node is which named sequence of numerics.md section 7.
 
-use crate::arena::{elements, elements_mut};
-use crate::builder::{Builder, input, output};
-use crate::elementwise::Function;
-use crate::relayout::failed;
 use crate::rows::{float, float_constant, needs, row, when};
 use ottava_hal::capability::Operand;
-use ottava_hal::refmath::float::sigmoid;
-use ottava_hal::refmath::unary;
-use ottava_hal::{Node, OpRow, Reason, Result};
-use ottava_kernels::map_f32;
+use ottava_hal::{Error, Node, OpRow, Program, Reason, Result};
+use ottava_kernels::Unary;
 
 /// Rows of a function of one f32.
 pub(crate) fn rows(op: &'static str) -> Vec<OpRow> {
     vec![row(op, vec![float()], float())]
 }
 
-/// A step that applies `f` to every element.
-pub(crate) fn build(
-    builder: &mut Builder<'_>,
-    node: &Node,
-    f: impl Fn(f32) -> f32 + Send + Sync + 'static,
-) -> Result<()> {
-    let x = input(node, 0)?;
-    let nhwc = builder.is_nhwc(x);
-    let from = builder.operand(x, nhwc)?;
-    let to = builder.result(output(node)?, nhwc)?;
-    let name = builder.kernel(&format!("{}_f32", node.op.to_lowercase()));
-    builder.push_elementwise(&name, vec![from], to, map(f));
-    Ok(())
-}
-
-/// `y = f(x)` over all elements.
-fn map(f: impl Fn(f32) -> f32 + Send + Sync + 'static) -> Function {
-    Box::new(move |exec, [x, _], out| map_f32(exec, &f, elements(x)?, elements_mut(out)?).map_err(failed))
-}
-
-/// `x < 0 ? 0 : x`; NaN and -0 stay.
-pub(crate) fn relu(x: f32) -> f32 {
-    if x < 0.0 { 0.0 } else { x }
-}
-
-/// LeakyRelu.
-pub(crate) fn leaky_relu(builder: &mut Builder<'_>, node: &Node) -> Result<()> {
-    let alpha = node.attrs.float("alpha", 0.01)?;
-    build(builder, node, move |x| unary::leaky_relu(x, alpha))
-}
-
-/// HardSigmoid.
-pub(crate) fn hard_sigmoid(builder: &mut Builder<'_>, node: &Node) -> Result<()> {
-    let (alpha, beta) = (node.attrs.float("alpha", 0.2)?, node.attrs.float("beta", 0.5)?);
-    build(builder, node, move |x| unary::hard_sigmoid(x, alpha, beta))
-}
-
-/// `x * sigmoid(alpha * x)`.
-pub(crate) fn swish(builder: &mut Builder<'_>, node: &Node) -> Result<()> {
-    let alpha = node.attrs.float("alpha", 1.0)?;
-    build(builder, node, move |x| x * sigmoid(alpha * x))
+/// The function of a node.
+pub(crate) fn function(program: &Program, node: &Node) -> Result<Unary> {
+    let float = |name: &str, default: f32| node.attrs.float(name, default);
+    Ok(match node.op.as_str() {
+        "Relu" => Unary::Relu,
+        "Clip" => {
+            let (lo, hi) = (bound(program, node, 1)?, bound(program, node, 2)?);
+            Unary::Clip(lo.unwrap_or(f32::NEG_INFINITY), hi.unwrap_or(f32::INFINITY))
+        }
+        "LeakyRelu" => Unary::LeakyRelu(float("alpha", 0.01)?),
+        "HardSigmoid" => Unary::HardSigmoid(float("alpha", 0.2)?, float("beta", 0.5)?),
+        "HardSwish" => Unary::HardSwish,
+        "Sigmoid" => Unary::Sigmoid,
+        "Tanh" => Unary::Tanh,
+        "Exp" => Unary::Exp,
+        "Erf" => Unary::Erf,
+        "Sqrt" => Unary::Sqrt,
+        "Log" => Unary::Log,
+        "Abs" => Unary::Abs,
+        "Neg" => Unary::Neg,
+        "Reciprocal" => Unary::Reciprocal,
+        "Swish" => Unary::Swish(float("alpha", 1.0)?),
+        "Gelu" => Unary::Gelu,
+        _ => {
+            return Err(Error::unsupported(Reason::OpUnknown, format!("no elementwise kernel for {}", node.full_op())));
+        }
+    })
 }
 
 /// Rows of Gelu: the exact form.
@@ -74,19 +54,9 @@ pub(crate) fn clip_rows(op: &'static str) -> Vec<OpRow> {
     vec![when(row(op, vec![float(), bound], float()), [scalar])]
 }
 
-/// The float Clip.
-pub(crate) fn clip(builder: &mut Builder<'_>, node: &Node) -> Result<()> {
-    let lo = bound(builder, node, 1)?.unwrap_or(f32::NEG_INFINITY);
-    let hi = bound(builder, node, 2)?.unwrap_or(f32::INFINITY);
-    build(builder, node, move |x| {
-        let x = if x < lo { lo } else { x };
-        if x > hi { hi } else { x }
-    })
-}
-
 /// A constant bound of Clip; a NaN bound is none.
-pub(crate) fn bound(builder: &Builder<'_>, node: &Node, i: usize) -> Result<Option<f32>> {
+pub(crate) fn bound(program: &Program, node: &Node, i: usize) -> Result<Option<f32>> {
     let Some(id) = node.input(i) else { return Ok(None) };
-    let values = super::product::constant(builder.program, id)?.to_f32s()?;
+    let values = super::product::constant(program, id)?.to_f32s()?;
     Ok(values.first().copied().filter(|v| !v.is_nan()))
 }

@@ -34,7 +34,7 @@ fn dynamic_weights() -> Program {
     let mut rng = Rng::new(51);
     let mut net = Net::default();
     let (x, w) = (net.input(rng.byte_type(&[2, 3])), net.input(rng.byte_type(&[3, 4])));
-    let y = net.node(op("MatMul"), &[x, w], &rng.byte_type(&[]));
+    let y = net.node(op("Gemm"), &[x, w], &rng.byte_type(&[]));
     net.output(y)
 }
 

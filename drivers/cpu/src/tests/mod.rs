@@ -1,5 +1,6 @@
 //! Every operator row against the reference: random programs, bit for bit, on each instruction set.
 
+mod attention;
 mod cases;
 mod device;
 mod matmul;

@@ -187,3 +187,75 @@ fn layer_normalization_equals_the_reference() {
         }
     }
 }
+
+/// GELU as exported: bias, `x / sqrt 2`, Erf, `+ 1`, `* x`, `* 0.5` between bytes.
+fn gelu(rng: &mut Rng, x: TensorType, bias: &[usize], read_twice: bool) -> Program {
+    let mut net = Net::default();
+    let id = net.input(x);
+    let mut x = net.node(own_op("Dequantize"), &[id], &float(&[]));
+    let scalar = |net: &mut Net, v: f32| net.constant(float(&[]), Tensor::scalar(v));
+    let b = net.random(float(bias), rng);
+    x = net.node(op("Add"), &[b, x], &float(&[]));
+    let root = scalar(&mut net, std::f32::consts::SQRT_2);
+    let mut y = net.node(op("Div"), &[x, root], &float(&[]));
+    y = net.node(op("Erf"), &[y], &float(&[]));
+    let one = scalar(&mut net, 1.0);
+    y = net.node(op("Add"), &[y, one], &float(&[]));
+    y = net.node(op("Mul"), &[x, y], &float(&[]));
+    let half = scalar(&mut net, 0.5);
+    y = net.node(op("Mul"), &[y, half], &float(&[]));
+    if read_twice {
+        net.program.outputs.push(x);
+    }
+    let y = net.node(own_op("Quantize"), &[y], &rng.byte_type(&[]));
+    net.output(y)
+}
+
+#[test]
+fn chains_equal_the_reference() {
+    let mut rng = Rng::new(17);
+    let cases: [(&[usize], &[usize]); 6] = [
+        (&[2, 20, 33], &[33]),
+        (&[40, 7], &[1, 7]),
+        (&[3, 300], &[3, 300]),
+        (&[5, 9], &[1]),
+        (&[2, 5, 3], &[5, 1]),
+        (&[2, 40, 3], &[2, 1, 1]),
+    ];
+    for (x, bias) in cases {
+        for read_twice in [false, true] {
+            let x = rng.byte_type(x);
+            let program = gelu(&mut rng, x, bias, read_twice);
+            check(&program, &mut rng);
+        }
+    }
+}
+
+#[test]
+fn a_dequantized_value_may_be_part_of_several_chains() {
+    let mut rng = Rng::new(18);
+    let mut net = Net::default();
+    let (x, z) = (net.input(rng.byte_type(&[6, 40])), net.input(float(&[6, 40])));
+    let real = net.node(own_op("Dequantize"), &[x], &float(&[]));
+    let a = net.node(op("Add"), &[real, z], &float(&[]));
+    let norm = net.node(op("Softmax"), &[a], &float(&[]));
+    let b = net.node(op("Mul"), &[norm, real], &float(&[]));
+    let c = net.node(own_op("Quantize"), &[b], &rng.byte_type(&[]));
+    net.program.outputs.extend([a, c]);
+    let y = net.node(op("Sub"), &[b, real], &float(&[]));
+    check(&net.output(y), &mut rng);
+}
+
+#[test]
+fn long_chains_are_cut() {
+    let mut rng = Rng::new(19);
+    let mut net = Net::default();
+    let x = net.input(float(&[7, 30]));
+    let mut y = x;
+    for i in 0..40 {
+        let c = net.constant(float(&[]), Tensor::scalar(1.0 + i as f32 * 0.125));
+        y = net.node(op(["Add", "Mul", "Sub"][i % 3]), &[y, c], &float(&[]));
+    }
+    let y = net.node(op("Add"), &[y, x], &float(&[]));
+    check(&net.output(y), &mut rng);
+}

@@ -9,6 +9,7 @@ mod depthwise_lines;
 mod depthwise_u8;
 mod finish_u8;
 mod gemm_f32;
+mod gemm_s16;
 mod gemm_u8;
 mod gemm_u8_dot;
 mod gemm_u8_nibbles;
@@ -19,6 +20,7 @@ pub(crate) use depthwise_lines::lines as depthwise_u8_lines;
 pub(crate) use depthwise_u8::tile as depthwise_u8;
 pub(crate) use finish_u8::finish_u8;
 pub(crate) use gemm_f32::run as gemm_f32;
+pub(crate) use gemm_s16::tile as gemm_s16;
 pub(crate) use gemm_u8::tile as gemm_u8;
 
 use super::features::{self, have};
