@@ -4,7 +4,7 @@ mod common;
 
 use common::{Rng, WEIGHT_KINDS, bytes, for_each_exec, shapes, weights};
 use ottava_kernels::{
-    ConvF32, ConvShape, ConvU8, Epilogue, Exec, KernelError, OutMut, WeightData, WeightLayout, Weights,
+    ConvF32, ConvShape, ConvU8, Epilogue, Exec, KernelError, OutMut, Packing, WeightData, WeightLayout, Weights,
 };
 
 fn n_weights(s: &ConvShape) -> usize {
@@ -23,7 +23,8 @@ fn packed(s: &ConvShape, kind: usize, rng: &mut Rng) -> ConvU8 {
     let w = weights(kind, n_weights(s), rng);
     let bias: Vec<i32> = (0..s.out_c).map(|_| rng.next() as i32 >> 8).collect();
     let spec = Weights { data: WeightData::S8(&w), layout: WeightLayout::Hwio, zero_points: &[] };
-    ConvU8::new(*s, &spec, 77, Some(&bias), Epilogue::Raw).unwrap()
+    let packing = Packing::ALL[kind % Packing::ALL.len()];
+    ConvU8::with_packing(*s, &spec, 77, Some(&bias), Epilogue::Raw, packing).unwrap()
 }
 
 #[test]

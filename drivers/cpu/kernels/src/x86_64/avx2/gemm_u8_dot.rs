@@ -87,10 +87,22 @@ pub(super) fn load(block: &Block) -> __m256i {
     unsafe { _mm256_load_si256(block.0.as_ptr().cast()) }
 }
 
+/// Blocks between what is multiplied and what is fetched: with few rows the weights come from memory, a line per step.
+const AHEAD: usize = 64;
+
+/// Asks for the weights that come [`AHEAD`] blocks later, perhaps those of the next panel.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn ahead(block: &Block) {
+    // A prefetch reads nothing that the program can see, whatever the address.
+    _mm_prefetch::<_MM_HINT_T0>(core::ptr::from_ref(block).wrapping_add(AHEAD).cast());
+}
+
 #[inline]
 #[target_feature(enable = "avx2")]
 fn dot<const R: usize>(x: Reader<R>, run: Run<'_>, acc: &mut Acc<R>) {
     for (blocks, at) in run.blocks.as_chunks::<{ Form::Dot.blocks() }>().0.iter().zip(run.offsets) {
+        ahead(&blocks[0]);
         let w = [load(&blocks[0]), load(&blocks[1])];
         let even = w.map(|w| _mm256_srai_epi16::<8>(_mm256_slli_epi16::<8>(w)));
         add(x, *at, even, w.map(|w| _mm256_srai_epi16::<8>(w)), acc);
