@@ -1,71 +1,66 @@
 #!/usr/bin/env python3
-"""Two builds of the command on one model, interleaved: medians and their ratio.
+"""Two builds of the command on some networks, interleaved: medians, their ratio, and how far the ratio is spread.
 
-    python3 tests/bench/compare.py OLD/ottava NEW/ottava MODEL --raw-input NAME:f32:SHAPE:FILE [--threads 1] [--rounds 20]
+    python3 tests/bench/compare.py OLD/ottava NEW/ottava MODEL.. [--raw-input NAME:f32:SHAPE:FILE] [--threads 1]
+    python3 tests/bench/compare.py OLD/ottava NEW/ottava --models FOLDER [--only resnet8,dscnn] [--variant u8,s8]
 
-Both run as workers (`ottava bench --worker`); the rounds alternate A B A B, so the machine's drift hits both alike. The
-outputs of both are compared bit for bit before anything is timed. Needs Python alone. A ratio below 1 means that NEW is
-faster. Shared machines drift: believe the ratio, not the milliseconds.
+Both run as workers (`ottava bench --worker`); the rounds alternate A B B A, so the machine's drift hits both alike, and a
+ratio is taken in each round. The outputs of both are compared bit for bit before anything is timed. Needs Python alone. A
+ratio below 1 means that NEW is faster. Shared machines drift: believe the ratio, not the milliseconds, and no ratio
+that is nearer to 1 than its spread.
 """
 import argparse
 import json
 import statistics
-import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
+import worker
 
-class Worker:
-    """One build that answers the line protocol."""
 
-    def __init__(self, binary, model, raw_input, threads):
-        command = [binary, "bench", model, "--worker", "--threads", str(threads), "--raw-input", raw_input]
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
-        self.read()
-
-    def read(self):
-        line = self.process.stdout.readline()
-        if not line:
-            sys.exit(f"{self.process.args[0]} ended with exit code {self.process.wait()}")
-        return json.loads(line)
-
-    def ask(self, request):
-        self.process.stdin.write(request + "\n")
-        return self.read()
-
-    def output(self):
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / "out.bin"
-            self.ask(f"out {path}")
-            return path.read_bytes()
-
-    def run(self, n):
-        return self.ask(f"run {n}")["lat_us"]
+def measure(arguments, model, raw_input):
+    """Times of both builds by round, microseconds."""
+    pair = [
+        worker.Worker(label, worker.ottava(binary, model, raw_input, arguments.threads))
+        for label, binary in (("old", arguments.old), ("new", arguments.new))
+    ]
+    if pair[0].output() != pair[1].output():
+        sys.exit(f"{model}: the outputs of the two builds differ; nothing was timed")
+    calls = [w.calls_for(arguments.ms_per_round) for w in pair]
+    times = [[], []]
+    for turn in range(arguments.rounds):
+        for i in (0, 1) if turn % 2 == 0 else (1, 0):
+            times[i].append(pair[i].run(calls[i], arguments.threads))
+    for w in pair:
+        w.end()
+    return times
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("old")
     parser.add_argument("new")
-    parser.add_argument("model")
-    parser.add_argument("--raw-input", required=True)
+    worker.add_networks(parser)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--ms-per-round", type=float, default=50.0)
+    parser.add_argument("--json", metavar="FILE", help="also write the figures here")
     a = parser.parse_args()
-    workers = [Worker(binary, a.model, a.raw_input, a.threads) for binary in (a.old, a.new)]
-    if workers[0].output() != workers[1].output():
-        sys.exit("the outputs of the two builds differ; nothing was timed")
-    warm = [min(w.run(5)) for w in workers]
-    calls = [max(1, int(a.ms_per_round * 1000 / us)) for us in warm]
-    times = [[], []]
-    for _ in range(a.rounds):
-        for i, worker in enumerate(workers):
-            times[i].append(statistics.median(worker.run(calls[i])))
-    old, new = (statistics.median(t) / 1000 for t in times)
+    rows, figures = [], []
+    for label, model, raw_input in worker.networks(a):
+        old, new = measure(a, model, raw_input)
+        ratios = [n / o for o, n in zip(old, new)]
+        middle = [statistics.median(values) for values in (old, new, ratios)]
+        figures.append({"network": label, "old_us": middle[0], "new_us": middle[1], "ratio": middle[2],
+                        "spread_percent": worker.spread(ratios), "least_ratio": min(new) / min(old)})
+        f = figures[-1]
+        rows.append([label, f"{middle[0] / 1e3:.4f}", f"{middle[1] / 1e3:.4f}", f"{middle[2]:.3f}",
+                     f"{f['spread_percent']:.1f} %", f"{f['least_ratio']:.3f}"])
     print(f"outputs equal; {a.rounds} rounds, {a.threads} thread(s)")
-    print(f"old {old:9.4f} ms   new {new:9.4f} ms   ratio new/old {new / old:.3f}")
+    print(worker.table(["network", "old ms", "new ms", "ratio", "spread", "ratio of least"], rows))
+    print(f"geometric mean of the ratios: {worker.geometric([f['ratio'] for f in figures]):.3f}")
+    if a.json:
+        Path(a.json).write_text(json.dumps({"threads": a.threads, "rounds": a.rounds, "networks": figures}, indent=1))
 
 
 if __name__ == "__main__":

@@ -21,5 +21,5 @@ pub mod passes;
 
 pub(crate) use folding::{evaluate_constant, evaluate_constant_with};
 pub use ottava_graph::Diagnostic;
-pub use partition::{Fallback, Objective, Placement, Policy, Target, place};
+pub use partition::{Fallback, Measured, NodeSignature, Objective, Placement, Policy, Target, place, signatures};
 pub use pipeline::{Cx, canonicalize, compile, integerize, run_pass};

@@ -183,8 +183,10 @@ pub struct Opinion {
     pub code: String,
     /// The same in words.
     pub text: String,
-    /// Estimated time there, nanoseconds; 0 if refused.
+    /// Time there, nanoseconds; 0 if refused.
     pub cost_ns: u64,
+    /// The time was measured, not estimated.
+    pub measured: bool,
 }
 
 /// Why a node runs where it runs.

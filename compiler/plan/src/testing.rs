@@ -149,7 +149,14 @@ pub(crate) fn rich() -> Plan {
     plan.slots.push(known);
     plan.constants.push((plan.slots.len() - 1, Tensor::from_slice(&[200], &Rng::new(6).bytes(200)).unwrap()));
     plan.outputs.push(plan.slots.len() - 1);
-    let opinion = Opinion { device: "b".into(), ok: false, code: "DTYPE".into(), text: "no u8".into(), cost_ns: 7 };
+    let opinion = Opinion {
+        device: "b".into(),
+        ok: false,
+        code: "DTYPE".into(),
+        text: "no u8".into(),
+        cost_ns: 7,
+        measured: true,
+    };
     plan.placed.push(Placed { node: "p0.n".into(), op: "Mix".into(), opinions: vec![opinion], ..Placed::default() });
     plan.alternatives.push(Alternative { lost: "b".into(), plan: network(&["a"]) });
     plan

@@ -10,13 +10,15 @@ use ottava_hal::{
     BlobKey, Buffer, BufferDesc, Capability, CompileOptions, Cost, Device, DeviceInfo, DeviceKind, Driver, DriverInfo,
     Error, Executable, Fence, OptionSpec, Options, Program, Queue, Result, SharedBytes, Status, ValueId, Verdict,
 };
-use ottava_kernels::{Isa, ThreadPool};
+use ottava_kernels::{GRAIN, Isa, ThreadPool};
 use std::sync::Arc;
 
 /// Id of the device.
 const CPU: &str = "cpu";
 /// More worker threads than this are refused.
 const MAX_THREADS: usize = 1024;
+/// The largest number that the option `grain` takes: larger than any layer.
+const MAX_GRAIN: usize = 1 << 40;
 
 /// The driver of the machine's own processor.
 #[derive(Debug, Clone, Copy, Default)]
@@ -35,7 +37,14 @@ impl Driver for CpuDriver {
     fn option_schema(&self) -> Vec<OptionSpec> {
         let names = Isa::available().into_iter().map(|isa| isa.name().to_owned());
         vec![
-            OptionSpec::new("threads", all_threads(), "worker threads, the caller's included"),
+            OptionSpec {
+                tune: powers(all_threads()).map(|n| n.to_string()).collect(),
+                ..OptionSpec::new("threads", all_threads(), "worker threads, the caller's included")
+            },
+            OptionSpec {
+                tune: [GRAIN >> 3, GRAIN << 3].map(|n| n.to_string()).to_vec(),
+                ..OptionSpec::new("grain", GRAIN, "multiply-adds of the smallest task that a thread is woken for")
+            },
             OptionSpec {
                 allowed: std::iter::once("auto".to_owned()).chain(names).collect(),
                 ..OptionSpec::new("isa", "auto", "instruction set of the kernels; results do not depend on it")
@@ -47,15 +56,19 @@ impl Driver for CpuDriver {
         if id != CPU {
             return Err(Error::invalid(format!("the cpu driver has no device `{id}`; it has `{CPU}`")));
         }
-        let (mut isa, mut threads) = (Isa::detect(), all_threads());
+        let (mut isa, mut threads, mut grain) = (Isa::detect(), all_threads(), GRAIN);
         for (key, value) in options {
             match key.as_str() {
                 "isa" => isa = parse_isa(value)?,
-                "threads" => threads = parse_threads(value)?,
-                _ => return Err(Error::invalid(format!("the cpu driver has no option `{key}`; it has threads, isa"))),
+                "threads" => threads = parse_number(key, value, MAX_THREADS)?,
+                "grain" => grain = parse_number(key, value, MAX_GRAIN)?,
+                _ => {
+                    let what = format!("the cpu driver has no option `{key}`; it has threads, grain, isa");
+                    return Err(Error::invalid(what));
+                }
             }
         }
-        Ok(Arc::new(CpuDevice::new(isa, threads)?))
+        Ok(Arc::new(CpuDevice::with_grain(isa, threads, grain)?))
     }
 }
 
@@ -63,9 +76,14 @@ fn parse_isa(value: &str) -> Result<Isa> {
     if value == "auto" { Ok(Isa::detect()) } else { Isa::parse(value).map_err(|e| Error::invalid(e.to_string())) }
 }
 
-fn parse_threads(value: &str) -> Result<usize> {
-    let n = value.parse().ok().filter(|n| (1..=MAX_THREADS).contains(n));
-    n.ok_or_else(|| Error::invalid(format!("option threads is `{value}`, expected a number from 1 to {MAX_THREADS}")))
+fn parse_number(key: &str, value: &str, most: usize) -> Result<usize> {
+    let n = value.parse().ok().filter(|n| (1..=most).contains(n));
+    n.ok_or_else(|| Error::invalid(format!("option {key} is `{value}`, expected a number from 1 to {most}")))
+}
+
+/// 1, 2, 4 and so on below a number.
+fn powers(below: usize) -> impl Iterator<Item = usize> {
+    std::iter::successors(Some(1usize), |n| n.checked_mul(2)).take_while(move |n| *n < below)
 }
 
 fn all_threads() -> usize {
@@ -99,7 +117,12 @@ pub struct CpuDevice {
 impl CpuDevice {
     /// A device that runs on `threads` threads, the caller's included.
     pub fn new(isa: Isa, threads: usize) -> Result<Self> {
-        let pool = ThreadPool::new(threads).map_err(|e| Error::failed(Status::Internal, e.to_string()))?;
+        Self::with_grain(isa, threads, GRAIN)
+    }
+
+    fn with_grain(isa: Isa, threads: usize, grain: usize) -> Result<Self> {
+        let pool =
+            ThreadPool::with_grain(threads, grain).map_err(|e| Error::failed(Status::Internal, e.to_string()))?;
         let capability = kernels::capability();
         Ok(Self { info: info(isa, pool.threads()), capability, isa, pool: Arc::new(pool) })
     }

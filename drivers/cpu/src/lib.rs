@@ -1,6 +1,6 @@
 //! `ottava-driver-cpu`: the machine's own processor as a device.
 //!
-//! [`CpuDriver`] opens one device, `cpu`, with the options `threads` and `isa`. What it runs is the operator table in
+//! [`CpuDriver`] opens one device, `cpu`, with the options `threads`, `grain` and `isa`. What it runs is the operator table in
 //! `kernels`; everything else has no row, so the compiler places it on the reference device.
 //!
 //! A program becomes a list of steps (`builder`): each operator asks for its operands in the form that its kernel wants

@@ -41,7 +41,7 @@ pub struct NetworkArgs {
 impl DeviceArgs {
     /// Options for every device that knows them.
     pub fn options(&self) -> DeviceOptions {
-        DeviceOptions { threads: self.threads.map(usize::from), isa: self.isa.clone() }
+        DeviceOptions { threads: self.threads.map(usize::from), isa: self.isa.clone(), ..DeviceOptions::default() }
     }
 
     /// How sessions are compiled. What no device knows is wrong usage; what the configuration says wrongly is bad input.

@@ -6,10 +6,12 @@ use crate::memory::{self, DeviceMemory};
 use crate::model::Model;
 use crate::registry::{OpenDevice, REFERENCE, Registry};
 use crate::session::SessionOptions;
+use crate::tuning::{self, TuningReport};
 use ottava_compiler::{Cx, Policy, Target};
 use ottava_graph::{Diagnostic, Graph, Phase};
 use ottava_hal::{CompileOptions, DriverInfo, Options};
 use ottava_plan::{Blob, FileError, Partition, Plan};
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
 /// A network compiled for devices.
@@ -22,6 +24,8 @@ pub struct Compiled {
     pub diagnostics: Vec<Diagnostic>,
     /// The devices that the plan and its alternatives may use; the reference interpreter is the last one.
     pub(crate) devices: Vec<OpenDevice>,
+    /// What became of the tuning file, if the configuration names one.
+    pub tuning: Option<TuningReport>,
 }
 
 /// Compiles a model for the configured devices. A saved plan comes back as it was compiled.
@@ -48,12 +52,12 @@ pub(crate) fn compile_avoiding(
         Some(plan) => of_plan(model, plan, registry, options, avoid),
         None => {
             let dims = model.dims(options.batch.max(1), &options.dims)?;
-            of_graph(model, &model.bind(&dims)?, registry, options, avoid)
+            placed(model, &model.bind(&dims)?, registry, options, avoid, true)
         }
     }
 }
 
-/// Compiles a bound graph of any phase that stems from `model`.
+/// Compiles a bound graph of any phase that stems from `model`; it is another one, so a tuning file does not apply.
 pub(crate) fn of_graph(
     model: &Model,
     graph: &Graph,
@@ -61,25 +65,71 @@ pub(crate) fn of_graph(
     options: &SessionOptions,
     avoid: &[Avoid],
 ) -> Result<Compiled> {
+    placed(model, graph, registry, options, avoid, false)
+}
+
+fn placed(
+    model: &Model,
+    graph: &Graph,
+    registry: &Registry,
+    options: &SessionOptions,
+    avoid: &[Avoid],
+    is_tunable: bool,
+) -> Result<Compiled> {
     check_objective(&registry.config)?;
-    let mut devices = match &options.device {
-        Some(id) => vec![registry.open_one(id, &options.devices)?],
-        None => registry.open(&options.devices)?,
-    };
-    let n_chosen = devices.len();
-    if !devices.iter().any(|d| d.id == REFERENCE) {
-        devices.push(reference(registry)?);
-    }
+    let mut devices = chosen(registry, options)?;
     let folder = registry.reference()?;
-    let targets: Vec<Target> = devices.iter().map(|d| Target { id: &d.id, device: d.device.as_ref() }).collect();
     let mut cx = Cx::new(folder.as_ref());
-    let mut placement = placement(&registry.config, &devices[..n_chosen], options.device.is_some());
+    let applied = if is_tunable { tuning::of_devices(registry, &devices)? } else { None };
+    let mut placement = placement(&registry.config, &devices, options.device.is_some());
     for Avoid { device, nodes } in avoid {
         placement.bans.extend(nodes.iter().map(|node| (node.clone(), device.clone())));
     }
-    let plan = ottava_compiler::compile(graph, &targets, &placement, &mut cx);
+    let mut lowered = Cow::Borrowed(graph);
+    let tuning = match applied {
+        None => None,
+        Some(mut applied) => {
+            let wrong = |e| model.invalid(e);
+            let canonical = ottava_compiler::canonicalize(graph, &mut cx).map_err(wrong)?;
+            let quantized = ottava_compiler::integerize(&canonical, &mut cx).map_err(wrong)?;
+            let (key, nodes) = (tuning::model_key(&canonical), ottava_compiler::signatures(&quantized));
+            placement.measured = tuning::of_model(&mut applied, &key, &nodes)?;
+            lowered = Cow::Owned(quantized);
+            cx.diagnostics.push(applied.report.diagnostic());
+            devices = tuned(registry, options, &applied.report, devices)?;
+            Some(applied.report)
+        }
+    };
+    if !devices.iter().any(|d| d.id == REFERENCE) {
+        devices.push(reference(registry)?);
+    }
+    let targets: Vec<Target> = devices.iter().map(|d| Target { id: &d.id, device: d.device.as_ref() }).collect();
+    let plan = ottava_compiler::compile(&lowered, &targets, &placement, &mut cx);
     let plan = plan.map_err(|e| of_rule(&registry.config, &e).unwrap_or_else(|| model.invalid(e)))?;
-    Ok(Compiled { origin: model.origin.clone(), plan, diagnostics: cx.diagnostics, devices })
+    Ok(Compiled { origin: model.origin.clone(), plan, diagnostics: cx.diagnostics, devices, tuning })
+}
+
+/// The devices that the caller names, else those of the configuration.
+fn chosen(registry: &Registry, options: &SessionOptions) -> Result<Vec<OpenDevice>> {
+    match &options.device {
+        Some(id) => Ok(vec![registry.open_one(id, &options.devices)?]),
+        None => registry.open(&options.devices),
+    }
+}
+
+/// The devices under the options that a tuning file sets.
+fn tuned(
+    registry: &Registry,
+    options: &SessionOptions,
+    report: &TuningReport,
+    devices: Vec<OpenDevice>,
+) -> Result<Vec<OpenDevice>> {
+    if report.chosen.is_empty() {
+        return Ok(devices);
+    }
+    let mut options = options.clone();
+    options.devices.tuned.clone_from(&report.chosen);
+    chosen(registry, &options)
 }
 
 /// Opens the devices that a saved plan names. One that is not there is skipped where an alternative does without it.
@@ -112,6 +162,13 @@ fn of_plan(
         let text = "the plan was placed when it was compiled: pins and bans of the configuration are not applied";
         diagnostics.push(Diagnostic::warning("P0604", "", text).with_help("compile the model again to apply them"));
     }
+    if let Some(file) = &config.tuning {
+        let text = format!(
+            "the plan was placed when it was compiled: the tuning file {} of the configuration is not looked at",
+            file.display()
+        );
+        diagnostics.push(Diagnostic::note("P0604", "", text).with_help("compile the model again to use it"));
+    }
     let mut devices: Vec<OpenDevice> = Vec::new();
     let mut missing: Option<(String, Error)> = None;
     for id in named.iter().filter(|id| **id != REFERENCE) {
@@ -138,7 +195,7 @@ fn of_plan(
             alternative.plan.clone()
         }
     };
-    Ok(Compiled { origin: model.origin.clone(), plan, diagnostics, devices })
+    Ok(Compiled { origin: model.origin.clone(), plan, diagnostics, devices, tuning: None })
 }
 
 /// A device of a plan. Where the configuration names devices, no others are used.

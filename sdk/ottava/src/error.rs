@@ -65,6 +65,10 @@ pub mod codes {
     pub const CONFIG: &str = "H0701";
     /// A part of the configuration that this version does not offer.
     pub const CONFIG_UNAVAILABLE: &str = "H0702";
+    /// A tuning file cannot be read or contradicts itself or its model.
+    pub const TUNING: &str = "H0703";
+    /// A tuning file was made for something else and is not used, or is used.
+    pub const TUNING_USE: &str = "H0704";
 }
 
 /// Where in a file a problem is.

@@ -39,7 +39,8 @@
 //! | [`Session`] | a network compiled for devices; `Send + Sync` |
 //! | [`Report`] | what runs where, and why |
 //!
-//! Tasks over data are functions: [`calibrate`], [`Model::quantize`], [`evaluate`], [`validate`], [`vectors::run_case`].
+//! Tasks over data are functions: [`calibrate`], [`Model::quantize`], [`evaluate`], [`validate`], [`vectors::run_case`];
+//! [`tune`] measures a model on this machine.
 //! Every error is an [`Error`]: what, where, found, expected, what to do.
 //!
 //! The facade knows no driver; the application links the drivers that it wants and hands them to the registry.
@@ -61,6 +62,7 @@ mod report;
 mod ron_text;
 mod session;
 mod suggest;
+mod tuning;
 mod validation;
 pub mod vectors;
 
@@ -93,6 +95,10 @@ pub use registry::{DeviceOptions, DriverReport, OpenDevice, REFERENCE, Refused, 
 pub use report::{PartitionReport, Report, node_macs};
 pub use session::{Session, SessionOptions};
 pub use suggest::{hint, nearest};
+pub use tuning::{
+    DeviceKey, Machine, ModelKey, Timing, TuneOptions, TunedDevice, TunedNodes, Tuning, TuningReport, TuningState,
+    Variant, tune,
+};
 pub use validation::{ValidateOptions, Validation, validate};
 
 impl From<ottava_hal::Error> for Error {

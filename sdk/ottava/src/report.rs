@@ -1,5 +1,6 @@
 //! What runs where, and why.
 
+use crate::tuning::TuningReport;
 use ottava_graph::Diagnostic;
 use ottava_hal::Program;
 use std::collections::BTreeMap;
@@ -26,6 +27,8 @@ pub struct Report {
     pub arena_bytes: usize,
     /// Decisions worth knowing: what fell back, was cast or kept in float, and why.
     pub diagnostics: Vec<Diagnostic>,
+    /// What became of the tuning file, if the configuration names one.
+    pub tuning: Option<TuningReport>,
 }
 
 impl Report {

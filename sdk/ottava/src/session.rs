@@ -11,6 +11,7 @@ use crate::model::Model;
 use crate::registry::{DeviceOptions, OpenDevice, REFERENCE, Registry};
 use crate::report::{PartitionReport, Report};
 use crate::suggest;
+use crate::tuning::TuningReport;
 use ottava_graph::{Diagnostic, Graph};
 use ottava_hal::{Status, Tensor, TensorType};
 use ottava_plan::Plan;
@@ -112,11 +113,11 @@ impl Session {
     }
 
     fn load(compiled: Compiled, registry: &Registry, options: &SessionOptions) -> Result<Self, LoadError> {
-        let Compiled { origin, plan, diagnostics, devices } = compiled;
+        let Compiled { origin, plan, diagnostics, devices, tuning } = compiled;
         let devices = devices.into_iter().map(|d| (d.id.clone(), entry(d))).collect();
         let runner_options = RunnerOptions {
             in_flight: options.in_flight.unwrap_or(registry.config.in_flight),
-            reopen: Some(reopen(registry, options)),
+            reopen: Some(reopen(registry, options, tuning.as_ref())),
             ..RunnerOptions::default()
         };
         let runner = Runner::load(plan, devices, runner_options)?;
@@ -127,7 +128,7 @@ impl Session {
             error: ottava_hal::Error::invalid(e.detail().to_string()),
         };
         let state = State::new(&options.state, &inputs, &outputs).map_err(wrong)?;
-        let report = report(&runner, diagnostics);
+        let report = report(&runner, diagnostics, tuning);
         Ok(Self { origin, runner, inputs, outputs, state, report, timeout: options.timeout })
     }
 
@@ -170,6 +171,24 @@ impl Session {
             slot.clone_from(&result.0[*output]);
         }
         Ok(result)
+    }
+
+    /// As [`Self::run_ordered`], into tensors of the caller, one per output of the model. Those that have the type of their
+    /// output are written in place, and then nothing is allocated after the first few runs; others are replaced. A session
+    /// with state copies its values.
+    pub fn run_into(&self, inputs: &[Tensor], outputs: &mut [Tensor], profile: bool) -> Result<RunReport> {
+        let failed = |e| Error::run(&self.origin, e);
+        let deadline = self.timeout.and_then(|t| Instant::now().checked_add(t));
+        if self.state.is_none() {
+            return self.runner.run_into(inputs, outputs, RunOptions { profile }, deadline).map_err(failed);
+        }
+        let (made, report) = self.run_ordered(inputs, profile)?;
+        if made.len() != outputs.len() {
+            let what = format!("{} output tensors given, the model has {}", outputs.len(), made.len());
+            return Err(failed(ottava_hal::Error::invalid(what)));
+        }
+        outputs.iter_mut().zip(made).for_each(|(to, from)| *to = from);
+        Ok(report)
     }
 
     /// Starts an inference and returns at once; inputs in the model's order. Inferences beyond the configured number wait
@@ -300,8 +319,9 @@ fn entry(d: OpenDevice) -> DeviceEntry {
 }
 
 /// Opens a lost device again as it was opened first.
-fn reopen(registry: &Registry, options: &SessionOptions) -> Reopen {
-    let (registry, devices) = (registry.clone(), options.devices.clone());
+fn reopen(registry: &Registry, options: &SessionOptions, tuning: Option<&TuningReport>) -> Reopen {
+    let (registry, mut devices) = (registry.clone(), options.devices.clone());
+    devices.tuned.extend(tuning.iter().flat_map(|t| t.chosen.clone()));
     Arc::new(move |id| {
         registry
             .open_one(id, &devices)
@@ -315,7 +335,7 @@ fn slots(runner: &Runner, indices: &[usize]) -> Vec<(String, TensorType)> {
     indices.iter().map(slot).map(|s| (s.name.clone(), s.ty.clone())).collect()
 }
 
-fn report(runner: &Runner, diagnostics: Vec<ottava_graph::Diagnostic>) -> Report {
+fn report(runner: &Runner, diagnostics: Vec<Diagnostic>, tuning: Option<TuningReport>) -> Report {
     let partition = |p: &ottava_plan::Partition| PartitionReport {
         device: p.device.clone(),
         nodes: p.program.nodes.len(),
@@ -326,6 +346,7 @@ fn report(runner: &Runner, diagnostics: Vec<ottava_graph::Diagnostic>) -> Report
         kernels: runner.kernels(),
         arena_bytes: runner.arena_bytes(),
         diagnostics,
+        tuning,
     }
 }
 

@@ -223,7 +223,7 @@ fn a_plan_of_another_instruction_set_is_compiled_anew() {
     let folder = tempfile::tempdir().expect("a folder");
     for (made, run) in [("portable", "auto"), ("auto", "portable")] {
         let with = |isa: &str| {
-            let devices = DeviceOptions { isa: Some(isa.into()), threads: Some(1) };
+            let devices = DeviceOptions { isa: Some(isa.into()), threads: Some(1), ..DeviceOptions::default() };
             SessionOptions { devices, ..SessionOptions::default() }
         };
         let path = folder.path().join(format!("{made}.plan"));

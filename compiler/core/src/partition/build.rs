@@ -185,8 +185,9 @@ pub(super) fn measure(
     let parts: Vec<Extracted> =
         runs.iter().enumerate().map(|(i, (target, nodes))| extract(graph, &name(i, *target), nodes)).collect();
     let mut est_ns = Vec::with_capacity(runs.len());
-    for ((target, _), part) in runs.iter().zip(&parts) {
-        est_ns.push(survey.whole_ns(*target, &part.program));
+    for ((target, nodes), part) in runs.iter().zip(&parts) {
+        let origins: Vec<Origin> = nodes.iter().map(|i| draft.seats[*i].origin).collect();
+        est_ns.push(survey.whole_ns(*target, &part.program, &origins));
     }
     let mut bridge_ns: BTreeMap<usize, u64> = BTreeMap::new();
     for seat in &draft.seats {

@@ -13,8 +13,8 @@ use std::fmt::Write;
 /// Speed of a copy where the device does not say it.
 const UNKNOWN_BYTES_PER_S: f64 = 4e9;
 
-/// The longest time that a driver's figure counts as: three days.
-const MAX_NS: u64 = 1 << 48;
+/// The longest time that a figure counts as: three days.
+pub(super) const MAX_NS: u64 = 1 << 48;
 
 /// The way between host memory and one device.
 #[derive(Debug, Clone, Copy)]
@@ -100,7 +100,7 @@ impl Estimates {
 }
 
 /// What costs depend on: operators, attributes, types; not names, scales or data of constants.
-fn signature(program: &Program) -> String {
+pub(super) fn signature(program: &Program) -> String {
     let mut text = String::new();
     for node in &program.nodes {
         // Writing to a string cannot fail.

@@ -177,6 +177,11 @@ impl View<'_, '_> {
     }
 
     fn opinion(&self, target: usize) -> Opinion {
+        let measured = self.answer(target).is_measured();
+        Opinion { measured, ..self.said(target) }
+    }
+
+    fn said(&self, target: usize) -> Opinion {
         let answer = self.answer(target);
         let chosen = self.choice();
         let ban = self.rules.bans[self.index].get(&target).map(|pattern| format!("banned by `{pattern}`"));
@@ -204,7 +209,7 @@ impl View<'_, '_> {
 }
 
 fn opinion(survey: &Survey, target: usize, ok: bool, code: &str, text: String, cost_ns: u64) -> Opinion {
-    Opinion { device: survey.targets[target].id.into(), ok, code: code.into(), text, cost_ns }
+    Opinion { device: survey.targets[target].id.into(), ok, code: code.into(), text, cost_ns, measured: false }
 }
 
 /// The opinion of a device that is lost, banned, or refuses.

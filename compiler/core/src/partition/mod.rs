@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! rules    which devices are wanted; pins and bans per node (`patterns`)
-//! survey   what every device says about every node, and what the node would cost there (`costs`);
+//! survey   what every device says about every node, and what the node would cost there (`costs`; `measured` where
+//!          that is known better);
 //!          `twin` offers other forms of a node that is refused: u8 for s8, f32 between conversions (`repr`)
 //! choices  what is left for each node under the rules; `flips`: where values can be converted
 //! model    modelled latency of an assignment: nodes, transfers, bridges, submissions (`order`: runs of one device)
@@ -25,6 +26,7 @@ mod draft;
 mod explain;
 mod flips;
 mod islands;
+mod measured;
 mod model;
 mod order;
 mod patterns;
@@ -35,6 +37,7 @@ mod search;
 mod survey;
 mod twin;
 
+pub use measured::{Measured, NodeSignature, signatures};
 use ottava_graph::{Diagnostic, Graph, Result};
 use ottava_hal::Device;
 use ottava_plan::{Alternative, Plan};
@@ -103,6 +106,8 @@ pub struct Placement {
     pub min_gain: f64,
     /// Compute a plan for the loss of each device.
     pub alternatives: bool,
+    /// Times that were measured; they take the place of what devices estimate.
+    pub measured: Measured,
 }
 
 impl Default for Placement {
@@ -116,6 +121,7 @@ impl Default for Placement {
             min_gain_ns: 1_000,
             min_gain: 0.05,
             alternatives: false,
+            measured: Measured::default(),
         }
     }
 }
@@ -124,7 +130,7 @@ impl Default for Placement {
 /// [`Fallback::Error`] makes that an error. A pin that cannot be honoured is an error.
 pub fn place(graph: &Graph, targets: &[Target], placement: &Placement, notes: &mut Vec<Diagnostic>) -> Result<Plan> {
     let rules = rules::Rules::new(graph, targets, placement, notes)?;
-    let mut survey = survey::Survey::new(graph, targets);
+    let mut survey = survey::Survey::new(graph, targets, &placement.measured);
     let mut plan = build::solve(graph, &rules, &mut survey, placement, notes)?;
     if placement.alternatives && placement.fallback == Fallback::Reference {
         plan.alternatives = alternatives(graph, &plan, &rules, &mut survey, placement, notes);

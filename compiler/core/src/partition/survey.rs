@@ -4,7 +4,9 @@
 //! refuses a node as a part of a partition is struck off here ([`Survey::strike`]), so the next solution avoids it.
 
 use super::Target;
-use super::costs::{Estimates, Links};
+use super::costs::{Estimates, Links, MAX_NS};
+use super::draft::Origin;
+use super::measured::{Measured, scale, signatures};
 use super::repr::{Clamp, Repr, bridge_program};
 use super::twin::{Form, solo, twin};
 use ottava_graph::{Diagnostic, Graph, to_program};
@@ -19,6 +21,8 @@ pub(super) struct Answer {
     pub forms: Vec<(Form, u64)>,
     /// Why it does not run the graph's own form: code and words.
     pub refusal: Option<(String, String)>,
+    /// What the device estimated for each form, if the times of `forms` were measured.
+    estimates: Vec<(Form, u64)>,
 }
 
 impl Answer {
@@ -26,6 +30,27 @@ impl Answer {
     pub fn why(&self) -> String {
         let code = |(code, text): &(String, String)| format!("{code}: {text}");
         self.refusal.as_ref().map_or_else(|| "no reason given".into(), code)
+    }
+
+    /// The times are measured.
+    pub fn is_measured(&self) -> bool {
+        !self.estimates.is_empty()
+    }
+
+    /// Takes a measured time for the cheapest form; the others keep their proportion to it.
+    fn measure(&mut self, ns: u64) {
+        self.estimates.clone_from(&self.forms);
+        let least = self.forms.iter().map(|(_, ns)| *ns).min().unwrap_or(0);
+        self.forms.iter_mut().for_each(|(_, form_ns)| *form_ns = scale(*form_ns, ns, least));
+    }
+
+    /// Measured and estimated time of a form; the first is `None` where nothing was measured.
+    fn times(&self, form: Form) -> (Option<u64>, u64) {
+        let of = |list: &[(Form, u64)]| list.iter().find(|(f, _)| *f == form).map(|(_, ns)| *ns);
+        match of(&self.estimates) {
+            Some(estimate) => (of(&self.forms), estimate),
+            None => (None, of(&self.forms).unwrap_or(0)),
+        }
     }
 }
 
@@ -51,7 +76,7 @@ type Bridge = (ValueId, (Repr, Repr), usize);
 
 impl<'a> Survey<'a> {
     /// Asks all devices.
-    pub fn new(graph: &'a Graph, targets: &'a [Target<'a>]) -> Self {
+    pub fn new(graph: &'a Graph, targets: &'a [Target<'a>], measured: &Measured) -> Self {
         let clamp = |n: &Node| Some((*n.outputs.first()?, n.fused.clamp?));
         let mut survey = Self {
             targets,
@@ -70,7 +95,21 @@ impl<'a> Survey<'a> {
         if survey.answers.iter().flatten().any(|a| a.forms.iter().any(|(f, _)| *f != Form::Native)) {
             survey.ask_converters();
         }
+        if !measured.is_empty() {
+            survey.take(measured);
+        }
         survey
+    }
+
+    /// Measured times in place of estimates.
+    fn take(&mut self, measured: &Measured) {
+        for (answers, of) in self.answers.iter_mut().zip(signatures(self.graph)) {
+            for (answer, target) in answers.iter_mut().zip(self.targets) {
+                if let Some(ns) = measured.ns(target.id, &of.signature).filter(|_| !answer.forms.is_empty()) {
+                    answer.measure(ns.min(MAX_NS));
+                }
+            }
+        }
     }
 
     /// Verdicts on the whole graph, then on the twins of what was refused.
@@ -78,7 +117,8 @@ impl<'a> Survey<'a> {
         let verdicts = assess(&self.targets[target], program);
         for (i, verdict) in verdicts.into_iter().enumerate() {
             let refusal = refusal_of(&verdict);
-            let mut answer = Answer { forms: Vec::new(), refusal: refusal.map(|(c, t)| (c.to_string(), t)) };
+            let refusal = refusal.map(|(c, t)| (c.to_string(), t));
+            let mut answer = Answer { refusal, ..Answer::default() };
             match refusal_code(&verdict) {
                 None => {
                     let alone = solo(self.graph, &self.graph.nodes[i], &BTreeMap::new());
@@ -145,18 +185,36 @@ impl<'a> Survey<'a> {
     /// What a device says about a bridge, as an answer.
     pub fn bridge_answer(&mut self, id: ValueId, way: (Repr, Repr), target: usize) -> Answer {
         if let Some(ns) = self.bridge(id, way, target) {
-            return Answer { forms: vec![(Form::Native, ns)], refusal: None };
+            return Answer { forms: vec![(Form::Native, ns)], ..Answer::default() };
         }
         let program = bridge_program(self.graph, id, way, self.clamp(id));
         let verdicts = assess(&self.targets[target], &program);
         let struck = || ("OTHER", "refused it as a part of a partition".to_string());
         let (code, text) = verdicts.first().and_then(refusal_of).unwrap_or_else(struck);
-        Answer { forms: Vec::new(), refusal: Some((code.into(), text)) }
+        Answer { refusal: Some((code.into(), text)), ..Answer::default() }
     }
 
-    /// Time of a whole partition.
-    pub fn whole_ns(&mut self, target: usize, program: &Program) -> u64 {
-        self.estimates.ns(self.targets, target, program)
+    /// Time of a whole partition of these seats: the measured times of its nodes, and of the estimate the share of those
+    /// that were not measured.
+    pub fn whole_ns(&mut self, target: usize, program: &Program, origins: &[Origin]) -> u64 {
+        let estimate = self.estimates.ns(self.targets, target, program);
+        let (mut measured, mut rest, mut all) = (None, 0u64, 0u64);
+        for origin in origins {
+            let (ns, alone) = match *origin {
+                Origin::Node { index, form } => self.answers[index][target].times(form),
+                Origin::Bridge { id, way } => (None, self.bridge(id, way, target).unwrap_or(0)),
+            };
+            all = all.saturating_add(alone);
+            match ns {
+                Some(ns) => measured = Some(measured.unwrap_or(0u64).saturating_add(ns)),
+                None => rest = rest.saturating_add(alone),
+            }
+        }
+        match measured {
+            Some(ns) if rest == 0 => ns,
+            Some(ns) => ns.saturating_add(scale(estimate, rest, all)),
+            None => estimate,
+        }
     }
 
     /// Takes back what a device has said about a form of a node.

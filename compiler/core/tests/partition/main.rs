@@ -6,6 +6,7 @@ mod best;
 mod bridges;
 mod cost;
 mod device;
+mod measured;
 mod network;
 mod operators;
 mod random;

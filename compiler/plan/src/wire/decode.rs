@@ -184,8 +184,14 @@ fn arena(a: v1::Arena) -> crate::Arena {
 }
 
 fn placed(p: v1::Placed) -> crate::Placed {
-    let opinion =
-        |o: v1::Opinion| crate::Opinion { device: o.device, ok: o.ok, code: o.code, text: o.text, cost_ns: o.cost_ns };
+    let opinion = |o: v1::Opinion| crate::Opinion {
+        ok: o.state & v1::CAN != 0,
+        measured: o.state & v1::MEASURED != 0,
+        device: o.device,
+        code: o.code,
+        text: o.text,
+        cost_ns: o.cost_ns,
+    };
     crate::Placed {
         node: p.node,
         op: p.op,

@@ -190,7 +190,7 @@ fn arena(a: &crate::Arena) -> v1::Arena {
 fn placed(p: &crate::Placed) -> v1::Placed {
     let opinion = |o: &crate::Opinion| v1::Opinion {
         device: o.device.clone(),
-        ok: o.ok,
+        state: u8::from(o.ok) * v1::CAN + u8::from(o.measured) * v1::MEASURED,
         code: o.code.clone(),
         text: o.text.clone(),
         cost_ns: o.cost_ns,

@@ -148,8 +148,14 @@ pub(super) struct Placed {
 #[derive(Serialize, Deserialize)]
 pub(super) struct Opinion {
     pub(super) device: String,
-    pub(super) ok: bool,
+    /// Sum of [`CAN`] and [`MEASURED`]. One byte, as the truth value was that stood here alone.
+    pub(super) state: u8,
     pub(super) code: String,
     pub(super) text: String,
     pub(super) cost_ns: u64,
 }
+
+/// The device could run the node.
+pub(super) const CAN: u8 = 1;
+/// The cost was measured.
+pub(super) const MEASURED: u8 = 2;

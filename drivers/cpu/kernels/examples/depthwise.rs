@@ -73,7 +73,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
 fn rate(exec: Exec<'_>, shape: ConvShape) -> Result<f64, KernelError> {
     let n_weights = shape.kernel[0] * shape.kernel[1] * shape.out_c;
-    let w: Vec<i8> = (0..n_weights).map(|i| (i * 7919 >> 2) as i8).collect();
+    let w: Vec<i8> = (0..n_weights).map(|i| ((i * 7919) >> 2) as i8).collect();
     let spec = Weights { data: WeightData::S8(&w), layout: WeightLayout::Hwio, zero_points: &[] };
     let plan = ConvU8::new(shape, &spec, 128, None, Epilogue::Requant { m: vec![1e-3], out: OutQ::u8(128) })?;
     let x: Vec<u8> = (0..shape.in_h * shape.in_w * shape.in_c).map(|i| ((i * 7919) >> 3) as u8).collect();

@@ -4,9 +4,6 @@ use crate::error::Result;
 use crate::isa::Isa;
 use crate::pool::ThreadPool;
 
-/// Below this many multiply-adds (or four times as many bytes moved) a region is not worth waking a thread.
-const MIN_WORK_PER_TASK: usize = 1 << 18;
-
 /// Instruction set and threads of a call. Results do not depend on either.
 #[derive(Clone, Copy)]
 pub struct Exec<'a> {
@@ -22,7 +19,7 @@ impl Exec<'_> {
         if self.pool.threads() == 1 {
             return max.min(1);
         }
-        (cost / MIN_WORK_PER_TASK).clamp(1, self.pool.threads() * 4).min(max)
+        (cost / self.pool.grain()).clamp(1, self.pool.threads() * 4).min(max)
     }
 
     /// Splits `0..len` into `parts` ranges whose lengths are multiples of `unit` (the last may be shorter) and runs `task` on each.

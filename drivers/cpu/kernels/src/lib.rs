@@ -103,7 +103,7 @@ pub use error::{KernelError, Result};
 pub use exec::Exec;
 pub use gemm::Packing;
 pub use isa::Isa;
-pub use pool::ThreadPool;
+pub use pool::{GRAIN, ThreadPool};
 pub use pooling::{PoolShape, average_pool_f32, average_pool_u8, max_pool, max_pool_f32};
 pub use quantize_layout::quantize_nchw_to_nhwc;
 pub use rows_f32::{layer_norm_f32, map_f32, softmax_f32};

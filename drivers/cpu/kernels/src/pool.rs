@@ -23,6 +23,8 @@ use crate::error::{KernelError, Result};
 const SPIN_ROUNDS: u32 = 2_000;
 /// More threads than this are refused; no machine that runs inference has them.
 const MAX_THREADS: usize = 1024;
+/// Below this many multiply-adds (or four times as many bytes moved) a task is usually not worth waking a thread.
+pub const GRAIN: usize = 1 << 18;
 
 /// The part of a region that threads share; lives on the caller's stack.
 struct Region<'a> {
@@ -59,11 +61,17 @@ struct Shared {
 pub struct ThreadPool {
     shared: Arc<Shared>,
     workers: Vec<JoinHandle<()>>,
+    grain: usize,
 }
 
 impl ThreadPool {
     /// A pool of `threads` threads, the caller's included: `new(1)` (or 0) starts none.
     pub fn new(threads: usize) -> Result<Self> {
+        Self::with_grain(threads, GRAIN)
+    }
+
+    /// As [`ThreadPool::new`], with the multiply-adds of the smallest task. Results do not depend on it.
+    pub fn with_grain(threads: usize, grain: usize) -> Result<Self> {
         let n_workers = threads.clamp(1, MAX_THREADS) - 1;
         let shared = Arc::new(Shared {
             state: Mutex::new(State { region: None, n_parked: 0, stop: false }),
@@ -71,7 +79,7 @@ impl ThreadPool {
             epoch: AtomicU64::new(0),
             busy: AtomicBool::new(false),
         });
-        let mut pool = Self { shared, workers: Vec::with_capacity(n_workers) };
+        let mut pool = Self { shared, workers: Vec::with_capacity(n_workers), grain: grain.max(1) };
         for index in 0..n_workers {
             let shared = Arc::clone(&pool.shared);
             let builder = std::thread::Builder::new().name(format!("ottava-cpu-{index}"));
@@ -79,6 +87,11 @@ impl ThreadPool {
             pool.workers.push(worker.map_err(|e| KernelError::Thread { index, reason: e.to_string() })?);
         }
         Ok(pool)
+    }
+
+    /// Multiply-adds of the smallest task.
+    pub fn grain(&self) -> usize {
+        self.grain
     }
 
     /// Threads that take part in a region, the caller's included.

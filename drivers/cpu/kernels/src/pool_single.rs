@@ -2,6 +2,9 @@
 
 use crate::error::Result;
 
+/// Multiply-adds of the smallest task, where nothing else is asked for.
+pub const GRAIN: usize = 1 << 18;
+
 /// Runs regions on the caller's thread.
 pub struct ThreadPool(());
 
@@ -12,6 +15,19 @@ impl ThreadPool {
     /// None; the signature is that of the build with threads.
     pub fn new(_threads: usize) -> Result<Self> {
         Ok(Self(()))
+    }
+
+    /// As [`ThreadPool::new`]; there is nothing to cut into tasks.
+    ///
+    /// # Errors
+    /// None.
+    pub fn with_grain(_threads: usize, _grain: usize) -> Result<Self> {
+        Ok(Self(()))
+    }
+
+    /// Multiply-adds of the smallest task.
+    pub(crate) fn grain(&self) -> usize {
+        GRAIN
     }
 
     /// Always one.

@@ -9,7 +9,7 @@ pub(crate) const GEMM_ROWS: usize = 8;
 
 /// Accumulators `[pixel][channel]`, passed from a product kernel to an epilogue.
 #[derive(Clone, Copy)]
-#[repr(align(64))]
+#[repr(C, align(64))]
 pub(crate) struct Tile<const N: usize = ROWS>(pub(crate) [[i32; COLS]; N]);
 
 /// The tile of a product kernel.
@@ -18,6 +18,22 @@ pub(crate) type GemmTile = Tile<GEMM_ROWS>;
 impl<const N: usize> Tile<N> {
     /// All zero.
     pub(crate) const ZERO: Self = Self([[0; COLS]; N]);
+}
+
+/// Accumulators of several tiles, one below the other, so that one call stores them all.
+pub(crate) type Strip = Tile<STRIP_ROWS>;
+
+/// Most pixels of a strip.
+pub(crate) const STRIP_ROWS: usize = 4 * GEMM_ROWS;
+
+impl Strip {
+    /// The rows from `first` on, a multiple of a tile's height, as a tile.
+    pub(crate) fn tile_mut(&mut self, first: usize) -> &mut GemmTile {
+        let rows = &mut self.0[first / GEMM_ROWS * GEMM_ROWS..][..GEMM_ROWS];
+        const { assert!(size_of::<GemmTile>() == size_of::<[[i32; COLS]; GEMM_ROWS]>()) }
+        // SAFETY: these are the rows of one tile, and since a tile is a multiple of 64 bytes they lie on its boundary.
+        unsafe { &mut *rows.as_mut_ptr().cast::<GemmTile>() }
+    }
 }
 
 /// Byte offsets of the tile's activation rows; rows past `n` repeat the last one, so that a kernel may compute them harmlessly.

@@ -16,12 +16,14 @@ pub struct OptionSpec {
     pub allowed: Vec<String>,
     /// One line of help.
     pub help: String,
+    /// Values that tuning compares with the default. Empty where speed does not depend on the option, or results do.
+    pub tune: Vec<String>,
 }
 
 impl OptionSpec {
     /// An option that takes any value of the right form.
     pub fn new(key: &str, default: impl ToString, help: &str) -> Self {
-        Self { key: key.into(), default: default.to_string(), allowed: Vec::new(), help: help.into() }
+        Self { key: key.into(), default: default.to_string(), allowed: Vec::new(), help: help.into(), tune: Vec::new() }
     }
 }
 

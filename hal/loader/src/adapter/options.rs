@@ -31,7 +31,7 @@ pub(crate) fn read(driver: &str, raw: &OptionV1) -> Result<TypedOption> {
     if key.is_empty() {
         return Err(bad("an option has no key".into()));
     }
-    Ok(TypedOption { spec: OptionSpec { key, default, allowed, help }, value_type: raw.value_type })
+    Ok(TypedOption { spec: OptionSpec { key, default, allowed, help, tune: Vec::new() }, value_type: raw.value_type })
 }
 
 /// Refuses unknown keys and values of the wrong form.

@@ -1,6 +1,7 @@
 //! `ottava bench`: latency and throughput on random valid input.
 
 use super::Context;
+use super::tune;
 use super::worker::{self, RawInput};
 use crate::failure::{Failure, Result};
 use crate::options::NetworkArgs;
@@ -15,6 +16,7 @@ use std::time::Instant;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   ottava bench model_int8.onnx --threads 1 --runs 100
+  ottava bench model_int8.onnx --tune tune.ron
   ottava bench model.onnx --worker --raw-input x:f32:1x3x224x224:in.bin")]
 pub struct Args {
     /// The model.
@@ -25,6 +27,10 @@ pub struct Args {
     /// Runs that are measured.
     #[arg(long, value_name = "R", default_value_t = 30, value_parser = runs)]
     runs: usize,
+    /// Measure what the model costs on this machine's devices and write it to a file for `tuning` of the configuration;
+    /// `--runs` limits the runs of what is compared.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["worker", "concurrency", "warmup"])]
+    tune: Option<PathBuf>,
     /// Inferences in flight at once.
     #[arg(long, value_name = "C", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256))]
     concurrency: u16,
@@ -58,6 +64,10 @@ pub fn run(args: &Args, cx: &Context) -> Result<Answer> {
     let mut options = args.network.session(&cx.registry, &model)?;
     for (name, n) in raw_dims(&model, &raw) {
         options.dims.entry(name).or_insert(n);
+    }
+    if let Some(file) = &args.tune {
+        let inputs = |session: &Session| inputs(session, &raw, affine.unwrap_or_default());
+        return tune::run(file, &tune::Job { model: &model, options: &options, runs: args.runs, inputs: &inputs }, cx);
     }
     let session = Session::new(&model, &cx.registry, &options)?;
     let ready_ms = start.elapsed().as_secs_f64() * 1e3;
@@ -163,6 +173,7 @@ fn measure(args: &Args, session: &Session, inputs: &[Tensor], cx: &Context) -> R
     let gmacs = if median > 0.0 { macs as f64 / (median * 1e6) } else { 0.0 };
     let per_s = ms.len() as f64 / wall;
     let threads = threads_of(cx, session, args);
+    let tuning = report.tuning.as_ref().map(tune::report_json);
     let rss = peak_rss_bytes();
     let memory = rss.map_or_else(|| "-".to_owned(), bytes);
     let text = table(
@@ -184,14 +195,15 @@ fn measure(args: &Args, session: &Session, inputs: &[Tensor], cx: &Context) -> R
     let json = json!({
         "median_ms": median, "p10_ms": p10, "p90_ms": p90, "runs": ms.len(), "threads": threads, "device": devices,
         "macs": macs, "gmacs_per_s": gmacs, "peak_rss_bytes": rss, "inferences_per_s": per_s,
-        "concurrency": args.concurrency,
+        "concurrency": args.concurrency, "tuning": tuning,
     });
     Ok(Answer::new(text, json))
 }
 
 /// Threads of the first device in use.
 fn threads_of(cx: &Context, session: &Session, args: &Args) -> usize {
-    let options = args.network.device.options();
+    let mut options = args.network.device.options();
+    options.tuned.extend(session.report().tuning.iter().flat_map(|t| t.chosen.clone()));
     let first = session.report().devices().first().map(|d| (*d).to_owned());
     let device = first.and_then(|id| cx.registry.open_one(&id, &options).ok());
     device.map_or(1, |d| d.device.info().threads)

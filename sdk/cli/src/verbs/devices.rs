@@ -1,6 +1,6 @@
 //! `ottava devices`: drivers and the devices they find.
 
-use super::Context;
+use super::{Context, tune};
 use crate::failure::{Failure, Result};
 use crate::text::{bytes, table};
 use crate::ui::Answer;
@@ -100,5 +100,17 @@ pub fn run(args: &Args, cx: &Context) -> Result<Answer> {
         text.push('\n');
         text.push_str(&table(&["configured", "driver", "name"], &[], configured_rows));
     }
-    Ok(Answer::new(text, json!({ "drivers": drivers, "devices": devices, "configured": configured })))
+    let tuning = match cx.registry.tuning() {
+        Err(e) if args.why => {
+            cx.ui.warn(&e.to_string());
+            None
+        }
+        other => other?,
+    };
+    if let Some(report) = &tuning {
+        text += &format!("\n{}", tune::report_text(report));
+    }
+    let tuning = tuning.as_ref().map(tune::report_json);
+    let json = json!({ "drivers": drivers, "devices": devices, "configured": configured, "tuning": tuning });
+    Ok(Answer::new(text, json))
 }

@@ -1,6 +1,6 @@
 //! `ottava explain`: where each node runs, why, and what every device said about it.
 
-use super::Context;
+use super::{Context, tune};
 use crate::failure::Result;
 use crate::options::NetworkArgs;
 use crate::text::{table, time};
@@ -37,9 +37,13 @@ pub fn run(args: &Args, cx: &Context) -> Result<Answer> {
 fn answer(compiled: &Compiled, all: bool) -> Answer {
     let placed = &compiled.plan.placed;
     let summary = summary(compiled);
-    let text = format!("{}\n{}", node_table(placed, all), summary_text(&summary));
+    let mut text = format!("{}\n{}", node_table(placed, all), summary_text(&summary));
+    if let Some(tuning) = &compiled.tuning {
+        text += &format!("\n{}", tune::report_text(tuning));
+    }
     let nodes: Vec<Value> = placed.iter().map(node_json).collect();
-    Answer::new(text, json!({ "nodes": nodes, "summary": summary_json(&summary) }))
+    let tuning = compiled.tuning.as_ref().map(tune::report_json);
+    Answer::new(text, json!({ "nodes": nodes, "summary": summary_json(&summary), "tuning": tuning }))
 }
 
 /// One row per node; with `all`, one more per other device.
@@ -48,10 +52,10 @@ pub fn node_table(placed: &[Placed], all: bool) -> String {
     for p in placed {
         let own = p.opinions.iter().find(|o| o.device == p.device);
         let op = if p.bridge { format!("{} (bridge)", p.op) } else { p.op.clone() };
-        let cost = own.map_or("-".into(), |o| time(o.cost_ns));
-        rows.push(vec![p.node.clone(), op, p.device.clone(), p.partition.to_string(), cost, p.reason.clone()]);
+        let own_cost = own.map_or("-".into(), cost);
+        rows.push(vec![p.node.clone(), op, p.device.clone(), p.partition.to_string(), own_cost, p.reason.clone()]);
         for o in p.opinions.iter().filter(|o| all && o.device != p.device) {
-            let cost = if o.ok { time(o.cost_ns) } else { "-".into() };
+            let cost = if o.ok { cost(o) } else { "-".into() };
             let said = if o.text.is_empty() { o.code.clone() } else { format!("{}: {}", o.code, o.text) };
             rows.push(vec![String::new(), String::new(), format!("not {}", o.device), String::new(), cost, said]);
         }
@@ -59,8 +63,16 @@ pub fn node_table(placed: &[Placed], all: bool) -> String {
     table(&["node", "op", "device", "partition", "cost", "why"], &[3, 4], rows)
 }
 
+/// The time of a node; a measured one is marked.
+fn cost(o: &Opinion) -> String {
+    let mark = if o.measured { " measured" } else { "" };
+    time(o.cost_ns) + mark
+}
+
 fn opinion_json(o: &Opinion) -> Value {
-    json!({ "device": o.device, "ok": o.ok, "code": o.code, "text": o.text, "cost_ns": o.cost_ns })
+    json!({
+        "device": o.device, "ok": o.ok, "code": o.code, "text": o.text, "cost_ns": o.cost_ns, "measured": o.measured,
+    })
 }
 
 fn node_json(p: &Placed) -> Value {

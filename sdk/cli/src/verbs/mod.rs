@@ -21,6 +21,7 @@ mod new_driver;
 mod quantize;
 mod run;
 mod simulate;
+mod tune;
 mod validate;
 mod vectors;
 mod worker;

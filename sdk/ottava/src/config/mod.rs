@@ -116,6 +116,8 @@ pub struct Config {
     pub force_requantize: Option<RequantMode>,
     /// Inferences that may be in flight at once.
     pub in_flight: usize,
+    /// A file of measured costs, written by [`crate::tune`].
+    pub tuning: Option<PathBuf>,
 }
 
 impl Default for Config {
@@ -147,6 +149,9 @@ impl Config {
             if value.ends_with(".ron") {
                 *value = folder.join(&*value).display().to_string();
             }
+        }
+        if let Some(file) = &mut self.tuning {
+            *file = folder.join(&*file);
         }
         for rule in self.policy.allow.iter_mut().chain(&mut self.policy.deny) {
             if let Rule::Dir(dir) = rule {
@@ -204,9 +209,6 @@ fn policy(policy: wire::Policy, search: wire::Search) -> Policy {
 fn check_available(w: &wire::Wire) -> Result<()> {
     if !w.layers.is_empty() {
         return Err(unavailable("layers", "a layer between application and driver", "leave `layers` empty"));
-    }
-    if w.tuning.is_some() {
-        return Err(unavailable("tuning", "a tuning file", "write `tuning: None`"));
     }
     if w.in_flight == 0 {
         return Err(Error::invalid(codes::CONFIG, "no inference could ever run")
@@ -277,6 +279,7 @@ fn from_wire(w: wire::Wire) -> Result<Config> {
         requantize: mode(w.requantize),
         force_requantize: w.force_requantize.map(mode),
         in_flight: w.in_flight,
+        tuning: w.tuning.map(PathBuf::from),
     })
 }
 
@@ -299,7 +302,7 @@ mod tests {
                 pins: [("*/classifier/*", "fast")],
                 fallback: Error, requantize: Q31Double, force_requantize: Some(Q31Single),
                 policy: (require_hash: false, allow: [Dir("vendor")], deny: []),
-                layers: [], search: (user: true, system: false), in_flight: 2, tuning: None,
+                layers: [], search: (user: true, system: false), in_flight: 2, tuning: Some("t.ron"),
             )"#,
         )
         .unwrap();
@@ -311,18 +314,20 @@ mod tests {
         assert_eq!(c.placement, Placement::Priority(vec!["fast".into()]));
         assert_eq!((c.fallback, c.requantize), (Fallback::Error, RequantMode::Q31Double));
         assert_eq!((c.force_requantize, c.in_flight), (Some(RequantMode::Q31Single), 2));
+        assert_eq!(c.tuning, Some(PathBuf::from("t.ron")));
     }
 
     #[test]
     fn libraries_lie_beside_the_configuration() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("o.ron");
-        let text = r#"Ottava(drivers: [Library(path: "v/a.so")], policy: (deny: [Dir("bad")]),
+        let text = r#"Ottava(tuning: Some("t.ron"), drivers: [Library(path: "v/a.so")], policy: (deny: [Dir("bad")]),
             devices: [(id: "n", driver: "npu", options: {"config": "chip.ron", "realtime": "1"})])"#;
         std::fs::write(&file, text).unwrap();
         let c = Config::load(&file).unwrap();
         assert_eq!(c.devices[0].options["config"], dir.path().join("chip.ron").display().to_string());
         assert_eq!(c.devices[0].options["realtime"], "1");
+        assert_eq!(c.tuning, Some(dir.path().join("t.ron")));
         let library = DriverEntry::Library { path: dir.path().join("v/a.so"), sha256: None };
         assert_eq!(c.drivers, Some(vec![library]));
         assert_eq!(c.policy.deny, [Rule::Dir(dir.path().join("bad"))]);
@@ -348,7 +353,6 @@ mod tests {
         let isolated = r#"Ottava(drivers: [Library(path: "a.so", isolation: Process)])"#;
         assert!(message(isolated).contains("key `drivers`"));
         assert!(message("Ottava(layers: [Trace])").contains("key `layers`"));
-        assert!(message(r#"Ottava(tuning: Some("t.ron"))"#).contains("key `tuning`"));
     }
 
     #[test]

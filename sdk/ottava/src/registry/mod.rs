@@ -10,13 +10,14 @@ mod open;
 use crate::config::{Config, DriverEntry};
 use crate::error::{Error, Result, codes};
 use crate::suggest;
-use ottava_hal::{Device, DeviceInfo, Driver, DriverInfo, Options};
+use ottava_hal::{Device, DeviceInfo, Driver, DriverInfo, OptionSpec, Options};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Name of the driver of the reference interpreter, which is always there.
 pub const REFERENCE: &str = "reference";
 /// Where drivers that are linked in come from.
-const BUILT_IN: &str = "built-in";
+pub(crate) const BUILT_IN: &str = "built-in";
 
 /// The drivers of a process and what the application configured. The reference interpreter is always the last driver.
 #[derive(Clone)]
@@ -70,9 +71,10 @@ pub struct OpenDevice {
 }
 
 impl OpenDevice {
-    /// The options that what a program compiles to may depend on: not the number of threads that run it.
+    /// The options that what a program compiles to may depend on: not how many threads run it, and how they share it.
     pub(crate) fn code_options(&self) -> Options {
-        self.options.iter().filter(|(key, _)| *key != "threads").map(|(k, v)| (k.clone(), v.clone())).collect()
+        let is_code = |key: &str| !["threads", "grain"].contains(&key);
+        self.options.iter().filter(|(key, _)| is_code(key)).map(|(k, v)| (k.clone(), v.clone())).collect()
     }
 }
 
@@ -97,6 +99,8 @@ pub struct DeviceOptions {
     pub threads: Option<usize>,
     /// Instruction set.
     pub isa: Option<String>,
+    /// What tuning found best, by the id of a device: for options that nothing else sets.
+    pub tuned: BTreeMap<String, Options>,
 }
 
 impl Registry {
@@ -145,6 +149,18 @@ impl Registry {
         }
         let listed = |entry: &DriverEntry| matches!(entry, DriverEntry::Builtin(n) if *n == name);
         self.config.drivers.as_ref().is_none_or(|list| list.iter().any(listed))
+    }
+
+    /// Where a driver comes from: `built-in`, or the path of a library.
+    pub(crate) fn source(&self, driver: &str) -> Option<&str> {
+        let found = self.drivers.iter().find(|d| self.is_enabled(d) && d.driver.info().name == driver);
+        found.map(|d| d.source.as_str())
+    }
+
+    /// The options that a driver knows.
+    pub(crate) fn option_schema(&self, driver: &str) -> Vec<OptionSpec> {
+        let found = self.enabled().find(|d| d.info().name == driver);
+        found.map_or_else(Vec::new, |d| d.option_schema())
     }
 
     fn enabled(&self) -> impl Iterator<Item = &Arc<dyn Driver>> {

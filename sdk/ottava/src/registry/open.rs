@@ -91,6 +91,9 @@ pub(super) fn open(
             tracing::warn!("device `{id}` has no option `{key}`; {key} = {value} is not used there");
         }
     }
+    for (key, value) in common.tuned.get(id).into_iter().flatten() {
+        options.entry(key.clone()).or_insert_with(|| value.clone());
+    }
     for (key, value) in &options {
         let spec = schema.iter().find(|s| s.key == *key).ok_or_else(|| {
             Error::invalid(codes::DEVICE_OPTION, format!("the device `{id}` has no option `{key}`"))

@@ -23,7 +23,7 @@ use crate::gemm::{COLS, Packing};
 use crate::isa::Isa;
 use crate::shared_out::SharedOut;
 use crate::stored::{Stored, damaged, put_i32s, put_u32s};
-use crate::tile::{GEMM_ROWS, GemmRows, GemmTile};
+use crate::tile::{GEMM_ROWS, GemmRows, STRIP_ROWS, Strip};
 
 /// A convolution (2-D, 1-D, grouped, depthwise, pointwise) or matrix product over u8 activations, weights packed.
 ///
@@ -319,25 +319,25 @@ impl Job<'_> {
     fn panel(&self, pixels: &Pixels<'_>, range: core::ops::Range<usize>, panel: usize) {
         let (plan, isa, stride) = (self.plan, self.exec.isa, self.plan.shape.out_c);
         let (at, weights) = plan.filter.panel(panel);
-        let (mut tile, mut rows, mut cursor) = (GemmTile::ZERO, GemmRows::default(), pixels.cursor(range.start));
+        let (mut strip, mut rows, mut cursor) = (Strip::ZERO, GemmRows::default(), pixels.cursor(range.start));
         // Tiles of equal height: the last one is not left with a row or two.
         let n_tiles = range.len().div_ceil(GEMM_ROWS).max(1);
         let (height, higher) = (range.len() / n_tiles, range.len() % n_tiles);
-        let mut i = range.start;
+        let (mut i, mut held) = (range.start, 0);
         while i < range.end {
             let n = height + usize::from(i - range.start < higher * (height + 1));
             pixels.fill(&mut rows, &mut cursor, n, at.offset);
-            isa.gemm_u8(pixels.a, &rows, &weights, &mut tile);
-            let first = (pixels.first_out + i) * stride + at.channel;
-            let place = Place { at: first, stride, rows: n, cols: at.cols, channel: at.channel };
-            isa.finish(Finish {
-                epilogue: &plan.epilogue,
-                tile: &tile.0,
-                place,
-                residual: self.residual,
-                out: self.out,
-            });
-            i += n;
+            isa.gemm_u8(pixels.a, &rows, &weights, strip.tile_mut(held));
+            (i, held) = (i + n, held + n);
+            // Tiles that are not full, or the last one, end a strip.
+            if n == GEMM_ROWS && held < STRIP_ROWS && i < range.end {
+                continue;
+            }
+            let first = (pixels.first_out + i - held) * stride + at.channel;
+            let place = Place { at: first, stride, rows: held, cols: at.cols, channel: at.channel };
+            let (epilogue, tile) = (&plan.epilogue, &strip.0[..held]);
+            isa.finish(Finish { epilogue, tile, place, residual: self.residual, out: self.out });
+            held = 0;
         }
     }
 }

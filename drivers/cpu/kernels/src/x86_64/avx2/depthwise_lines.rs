@@ -143,7 +143,8 @@ impl Tiles<'_> {
         let place = x0 * pixel + self.panel.channel;
         // SAFETY: the pixels are the row's; in `out` they begin at `place` of the first and, where there is one, the second output row.
         unsafe {
-            let [first, second] = product::<WIDTH, STRIDE, STEPS, PX>(job.band, &self.panel, self.steps, x0, self.bias);
+            let [first, second] =
+                product::<WIDTH, STRIDE, STEPS, PX>(job.band, &self.panel, self.steps, x0, self.bias, job.n_lines == 1);
             store::<PX>(out.as_mut_ptr().add(place), pixel, self.quantize.bytes(self.m, &first));
             if job.n_lines > 1 {
                 let to = out.as_mut_ptr().add(job.to.wide * pixel + place);

@@ -73,7 +73,7 @@ unsafe fn raw(band: &Band<'_>, panel: &DepthwisePanel<'_>, x0: usize, sums: &mut
     }
 }
 
-/// The sums of pixels `x0 .. x0 + PX` on top of `start`.
+/// The sums of pixels `x0 .. x0 + PX` on top of `start`; of the first output row alone if there is only `one`.
 ///
 /// # Safety
 /// `band.check(panel, x0 + PX)` passed and `steps` are those of `band` and the panel's filter. `WIDTH` and `STRIDE` are the window's,
@@ -87,6 +87,7 @@ pub(super) unsafe fn product<const WIDTH: usize, const STRIDE: usize, const STEP
     steps: &[At],
     x0: usize,
     start: __m256i,
+    one: bool,
 ) -> Acc<PX> {
     let mut acc = [[start; PX]; LINES];
     let window = panel.window;
@@ -98,7 +99,10 @@ pub(super) unsafe fn product<const WIDTH: usize, const STRIDE: usize, const STEP
             // SAFETY: the tile's columns lie within `a` for every row of the band.
             unsafe {
                 let rows = [rows[0].add(first), rows[1].add(first)];
-                columns::<WIDTH, STRIDE, 0, LINES, PX>(&mut acc, rows, band.pixel, weights);
+                match one {
+                    false => columns::<WIDTH, STRIDE, 0, LINES, LINES, PX>(&mut acc, rows, band.pixel, weights),
+                    true => columns::<WIDTH, STRIDE, 0, LINES, 1, PX>(&mut acc, rows, band.pixel, weights),
+                }
             }
         }
         return acc;
@@ -108,24 +112,33 @@ pub(super) unsafe fn product<const WIDTH: usize, const STRIDE: usize, const STEP
         // SAFETY: as above.
         unsafe {
             let rows = [rows[0].add(first), rows[1].add(first)];
-            match uses {
+            match (uses, one) {
                 _ if WIDTH == ANY => general(&mut acc, rows, band.pixel, window, *uses, weights),
-                Uses::Both => columns::<WIDTH, STRIDE, 0, 2, PX>(&mut acc, rows, band.pixel, weights),
-                Uses::First => columns::<WIDTH, STRIDE, 0, 1, PX>(&mut acc, rows, band.pixel, weights),
-                Uses::Second => columns::<WIDTH, STRIDE, 1, 1, PX>(&mut acc, rows, band.pixel, weights),
+                (Uses::Both, false) => columns::<WIDTH, STRIDE, 0, 2, 2, PX>(&mut acc, rows, band.pixel, weights),
+                (Uses::Both, true) => columns::<WIDTH, STRIDE, 0, 2, 1, PX>(&mut acc, rows, band.pixel, weights),
+                (Uses::First, _) => columns::<WIDTH, STRIDE, 0, 1, 1, PX>(&mut acc, rows, band.pixel, weights),
+                (Uses::Second, false) => columns::<WIDTH, STRIDE, 1, 1, 1, PX>(&mut acc, rows, band.pixel, weights),
+                (Uses::Second, true) => (),
             }
         }
     }
     acc
 }
 
-/// One step for output rows `FIRST .. FIRST + N`: each image column is interleaved once.
+/// One step for output rows `FIRST .. FIRST + DO`, with weights for `N` rows: each image column is interleaved once.
 ///
 /// # Safety
 /// Eight bytes may be read at both rows for each column of the tile.
 #[inline]
 #[target_feature(enable = "avx2")]
-unsafe fn columns<const WIDTH: usize, const STRIDE: usize, const FIRST: usize, const N: usize, const PX: usize>(
+unsafe fn columns<
+    const WIDTH: usize,
+    const STRIDE: usize,
+    const FIRST: usize,
+    const N: usize,
+    const DO: usize,
+    const PX: usize,
+>(
     acc: &mut Acc<PX>,
     [p, q]: [*const u8; 2],
     pixel: usize,
@@ -137,7 +150,7 @@ unsafe fn columns<const WIDTH: usize, const STRIDE: usize, const FIRST: usize, c
         let x = unsafe { interleaved(p.add(column * pixel), q.add(column * pixel)) };
         for px in 0..PX {
             if column >= px * STRIDE && column - px * STRIDE < WIDTH {
-                for n in 0..N {
+                for n in 0..DO {
                     add(&mut acc[FIRST + n][px], x, &weights[(column - px * STRIDE) * N + n]);
                 }
             }
@@ -160,8 +173,8 @@ unsafe fn general<const PX: usize>(
 ) {
     let lines = uses.lines();
     for (kx, weights) in weights.chunks_exact(lines.len()).enumerate() {
-        for px in 0..PX {
-            let at = (px * window.stride[1] + kx * window.dilation[1]) * pixel;
+        let at = |px: usize| (px * window.stride[1] + kx * window.dilation[1]) * pixel;
+        for (px, at) in (0..PX).map(|px| (px, at(px))) {
             // SAFETY: the column belongs to the tile.
             let x = unsafe { interleaved(p.add(at), q.add(at)) };
             for (line, block) in lines.iter().zip(weights) {

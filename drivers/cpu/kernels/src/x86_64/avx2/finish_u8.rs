@@ -16,11 +16,18 @@ type Pair<T> = [T; 2];
 /// Stores the tile, if the epilogue has a fast form here.
 #[target_feature(enable = "avx2")]
 pub(crate) fn finish_u8(finish: &Finish<'_>) -> bool {
+    if finish.place.cols == COLS { finish_columns::<true>(finish) } else { finish_columns::<false>(finish) }
+}
+
+/// `WHOLE` where the panel has all its sixteen columns.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn finish_columns<const WHOLE: bool>(finish: &Finish<'_>) -> bool {
     let Out::Bytes(out) = finish.out else { return false };
     match &finish.epilogue.kind {
-        Kind::Requant { m, store } => requant(finish, out, finish.lanes(m), store),
+        Kind::Requant { m, store } => requant::<WHOLE>(finish, out, finish.lanes(m), store),
         Kind::Residual { xw, other, lo, hi, y_scale, store } => {
-            residual(finish, out, finish.lanes(xw), other, [*lo, *hi], *y_scale, store);
+            residual::<WHOLE>(finish, out, finish.lanes(xw), other, [*lo, *hi], *y_scale, store);
         }
         _ => return false,
     }
@@ -61,35 +68,37 @@ impl Rows {
         unsafe { _mm_loadu_si128(bytes.as_ptr().cast()) }
     }
 
-    /// Stores row `r` from the low half of `y` and row `r + 1`, if there is one, from the high half.
+    /// Stores row `r`; `WHOLE` where rows are sixteen bytes.
     #[inline]
     #[target_feature(enable = "avx2")]
-    fn store(&self, r: usize, y: __m256i) {
-        debug_assert!(r < self.n);
+    fn store<const WHOLE: bool>(&self, r: usize, y: __m128i) {
+        debug_assert!(r < self.n && WHOLE == (self.cols == COLS));
         // SAFETY: the invariant of the type; by the contract of `Finish` the task owns these bytes alone.
         unsafe {
             let to = self.first.add(r * self.stride);
-            store_row(to, _mm256_castsi256_si128(y), self.cols);
-            if r + 1 < self.n {
-                store_row(to.add(self.stride), _mm256_extracti128_si256::<1>(y), self.cols);
-            }
+            if WHOLE { _mm_storeu_si128(to.cast(), y) } else { store_some(to, y, self.cols) }
         }
+    }
+
+    /// Stores row `r` from the low half of `y` and row `r + 1` from the high half.
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    fn store_two<const WHOLE: bool>(&self, r: usize, y: __m256i) {
+        self.store::<WHOLE>(r, _mm256_castsi256_si128(y));
+        self.store::<WHOLE>(r + 1, _mm256_extracti128_si256::<1>(y));
     }
 }
 
-/// Stores the first `cols` bytes, in pieces where they are not sixteen.
+/// Stores the first `cols` bytes, fewer than sixteen.
 ///
 /// # Safety
 /// `cols` bytes may be written at `to`.
 #[inline]
 #[target_feature(enable = "avx2")]
-unsafe fn store_row(to: *mut u8, y: __m128i, cols: usize) {
+unsafe fn store_some(to: *mut u8, y: __m128i, cols: usize) {
+    let (low, high) = (_mm_cvtsi128_si64(y) as u64, _mm_extract_epi64::<1>(y) as u64);
     // SAFETY: passed on to the caller; every store ends at or before `cols`.
     unsafe {
-        if cols == COLS {
-            return _mm_storeu_si128(to.cast(), y);
-        }
-        let (low, high) = (_mm_cvtsi128_si64(y) as u64, _mm_extract_epi64::<1>(y) as u64);
         let mut rest = low;
         if cols >= 8 {
             to.cast::<u64>().write_unaligned(low);
@@ -103,18 +112,21 @@ unsafe fn store_row(to: *mut u8, y: __m128i, cols: usize) {
 }
 
 #[target_feature(enable = "avx2")]
-fn requant(finish: &Finish<'_>, out: &SharedOut<'_, u8>, m: &[f32; COLS], store: &Store) {
+fn requant<const WHOLE: bool>(finish: &Finish<'_>, out: &SharedOut<'_, u8>, m: &[f32; COLS], store: &Store) {
     let (bias, m, pack) = (load_i32(finish.lanes(&finish.epilogue.bias)), load_f32(m), Pack::new(store));
     let rows = Rows::new(finish, out);
-    for r in (0..rows.n).step_by(2) {
-        let low = scaled(&finish.tile[r], bias, m);
-        let high = scaled(&finish.tile[(r + 1).min(rows.n - 1)], bias, m);
-        rows.store(r, pack.bytes(low, high));
+    let (pairs, last) = finish.tile[..rows.n].as_chunks::<2>();
+    for (i, [low, high]) in pairs.iter().enumerate() {
+        rows.store_two::<WHOLE>(2 * i, pack.bytes(scaled(low, bias, m), scaled(high, bias, m)));
+    }
+    if let [row] = last {
+        let t = scaled(row, bias, m);
+        rows.store::<WHOLE>(rows.n - 1, _mm256_castsi256_si128(pack.bytes(t, t)));
     }
 }
 
 #[target_feature(enable = "avx2")]
-fn residual(
+fn residual<const WHOLE: bool>(
     finish: &Finish<'_>,
     out: &SharedOut<'_, u8>,
     xw: &[f32; COLS],
@@ -133,11 +145,15 @@ fn residual(
         hi: _mm256_set1_ps(hi),
         y_scale: _mm256_set1_ps(y_scale),
     };
-    for r in (0..rows.n).step_by(2) {
-        let next = (r + 1).min(rows.n - 1);
-        let low = add.row(scaled(&finish.tile[r], bias, xw), rows.other(finish, r));
-        let high = add.row(scaled(&finish.tile[next], bias, xw), rows.other(finish, next));
-        rows.store(r, pack.bytes(low, high));
+    let (pairs, last) = finish.tile[..rows.n].as_chunks::<2>();
+    for (i, [low, high]) in pairs.iter().enumerate() {
+        let low = add.row(scaled(low, bias, xw), rows.other(finish, 2 * i));
+        let high = add.row(scaled(high, bias, xw), rows.other(finish, 2 * i + 1));
+        rows.store_two::<WHOLE>(2 * i, pack.bytes(low, high));
+    }
+    if let [row] = last {
+        let t = add.row(scaled(row, bias, xw), rows.other(finish, rows.n - 1));
+        rows.store::<WHOLE>(rows.n - 1, _mm256_castsi256_si128(pack.bytes(t, t)));
     }
 }
 
