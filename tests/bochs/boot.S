@@ -1,6 +1,6 @@
-# Boot sector. Loads the SECTORS sectors behind it to 0x20000, maps the first 64 MiB one to one, enters 64-bit mode with every vector
+# Boot sector. Loads the SECTORS sectors behind it to 4 MiB, maps the first 64 MiB one to one, enters 64-bit mode with every vector
 # state enabled that the CPU has (SSE, AVX, AVX-512), and calls the image with its stack below 2 MiB.
-.set CHUNK, 64                          # sectors per BIOS call: 32 KiB, one segment step of 0x800
+.set CHUNK, 64                          # sectors per BIOS call: 32 KiB
 
 .code16
 .globl boot
@@ -23,7 +23,12 @@ load:
     movw $packet, %si
     int $0x13
     jc failed
-    addw $0x800, packet + 6
+    movb $0x87, %ah                     # to where it belongs: the BIOS copies beyond 1 MiB
+    movw $(CHUNK * 256), %cx
+    movw $move, %si
+    int $0x15
+    jc failed
+    addl $(CHUNK * 512), move_to
     addl $CHUNK, packet + 8
     decw %bp
     jnz load
@@ -65,8 +70,17 @@ failed:
 
 .balign 4
 packet: .byte 16, 0
-    .word CHUNK, 0, 0x2000
+    .word CHUNK, 0, 0x1000
     .quad 1
+.balign 8
+move: .fill 16, 1, 0                    # descriptors: 64 KiB from 0x10000, 64 KiB from 4 MiB on
+    .word 0xffff
+    .long 0x93010000
+    .word 0
+    .word 0xffff
+move_to: .long 0x93400000
+    .word 0
+    .fill 16, 1, 0
 .balign 8
 segments: .quad 0, 0x00209a0000000000, 0x0000920000000000
 table: .word 23
@@ -86,7 +100,7 @@ long:
     xorl %ecx, %ecx
     xsetbv
     movl $0x200000, %esp
-    movl $0x20000, %eax
+    movl $0x400000, %eax
     call *%rax
 stop:
     hlt

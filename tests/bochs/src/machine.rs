@@ -5,8 +5,8 @@ use core::arch::asm;
 use core::fmt::{self, Write};
 use core::sync::atomic::{AtomicUsize, Ordering};
 
-/// The heap: from above the stack to the end of what the boot sector maps.
-const HEAP: core::ops::Range<usize> = 0x20_0000..0x400_0000;
+/// The heap: from above the image to the end of what the boot sector maps.
+const HEAP: core::ops::Range<usize> = 0x80_0000..0x400_0000;
 
 /// Hands out memory in order. A case that has ended takes everything back by [`reset`].
 struct Bump(AtomicUsize);
