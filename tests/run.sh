@@ -18,6 +18,9 @@ if have_component clippy; then
     cargo clippy --workspace --all-targets --quiet -- -D warnings
 fi
 
+step "The kernels without the standard library"
+cargo check --quiet -p ottava-kernels --no-default-features
+
 step "Python with onnxruntime, for the comparison with another runtime"
 export OTTAVA_PYTHON=$(python_with_onnxruntime)
 [ -n "$OTTAVA_PYTHON" ] || note_skip "comparison with onnxruntime" "no Python environment could be made"
