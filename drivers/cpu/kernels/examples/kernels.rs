@@ -62,6 +62,8 @@ fn lines() -> Vec<Line> {
         conv("conv 1x1 512->2048 7x7", 7, 512, 2048, 1, 1),
         conv("stem 7x7 s2 3->64 224", 224, 3, 64, 7, 2),
         conv("conv 3x3 16->16 32x32", 32, 16, 16, 3, 1),
+        conv("conv 3x3 32->32 16x16", 16, 32, 32, 3, 1),
+        conv("conv 3x3 64->64 8x8", 8, 64, 64, 3, 1),
         conv("conv 1x1 16->96 112x112", 112, 16, 96, 1, 1),
         gemm("product 128x768x3072", 128, 768, 3072, Packing::Windows),
         gemm("product 128x768x768", 128, 768, 768, Packing::Windows),

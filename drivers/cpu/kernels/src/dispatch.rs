@@ -6,7 +6,7 @@ use crate::finish::Finish;
 use crate::float::{GemmF32, Line};
 use crate::gemm::Panel;
 use crate::isa::Isa;
-use crate::tile::{GemmRows, GemmTile, Rows, Tile};
+use crate::tile::{GemmRows, GemmTile};
 
 impl Isa {
     /// Integer product of a tile; see [`crate::generic::gemm_u8::tile`].
@@ -66,9 +66,9 @@ impl Isa {
         self.depthwise_u8_lines.is_some_and(|lines| unsafe { lines(band, filter, to, out) })
     }
 
-    /// Product of centred 16-bit words; see [`crate::generic::gemm_s16::tile`].
+    /// Product of 16-bit words; see [`crate::generic::gemm_s16::tile`].
     #[inline]
-    pub(crate) fn gemm_s16(self, a: &[i16], rows: &Rows, b: &[i16], tile: &mut Tile) {
+    pub(crate) fn gemm_s16(self, a: &[i16], rows: &GemmRows, b: &[i16], tile: &mut GemmTile) {
         // SAFETY: as in `gemm_u8`.
         unsafe { (self.gemm_s16)(a, rows, b, tile) }
     }

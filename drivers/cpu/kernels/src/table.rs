@@ -7,7 +7,7 @@ use crate::float::{GemmF32, LineBf16, LineF16, LineF32};
 use crate::gemm::{Packing, Panel};
 use crate::generic;
 use crate::isa::IsaEntry;
-use crate::tile::{GemmRows, GemmTile, Rows, Tile};
+use crate::tile::{GemmRows, GemmTile};
 use crate::vectorize::Loops;
 
 #[cfg(target_arch = "aarch64")]
@@ -32,7 +32,7 @@ pub(crate) type GemmF32Fn<L> = unsafe fn(GemmF32<'_, L>);
 pub(crate) type DepthwiseF32Fn = unsafe fn(DepthwiseRow<'_>);
 
 /// 16-bit words of both operands, packed at run time; see [`generic::gemm_s16::tile`].
-pub(crate) type GemmS16Fn = unsafe fn(&[i16], &Rows, &[i16], &mut Tile);
+pub(crate) type GemmS16Fn = unsafe fn(&[i16], &GemmRows, &[i16], &mut GemmTile);
 
 /// The entry of a kernel, and so what it computes.
 #[derive(Clone, Copy, Debug)]
@@ -97,7 +97,7 @@ pub static KERNELS: &[Kernel] = &[
     kernel("gemm_f32_f16_f32_6x16x1_portable", "portable", 0, Run::GemmF16(generic::gemm_f32::run)),
     kernel("gemm_f32_bf16_f32_6x16x1_portable", "portable", 0, Run::GemmBf16(generic::gemm_f32::run)),
     kernel("dw_f32_f32_f32_1x1x1_portable", "portable", 0, Run::DepthwiseF32(generic::depthwise_f32::run)),
-    kernel("gemm_s16_s16_s32_4x16x2_portable", "portable", 0, Run::GemmS16(generic::gemm_s16::tile)),
+    kernel("gemm_s16_s16_s32_6x16x2_portable", "portable", 0, Run::GemmS16(generic::gemm_s16::tile)),
     #[cfg(target_arch = "x86_64")]
     kernel("gemm_u8_s8_s32_8x16x4_avx2", "avx2", 42, Run::GemmU8(avx2::gemm_u8)),
     #[cfg(target_arch = "x86_64")]
@@ -109,7 +109,7 @@ pub static KERNELS: &[Kernel] = &[
     #[cfg(target_arch = "x86_64")]
     kernel("gemm_f32_f32_f32_6x16x1_avx2", "avx2", 16, Run::GemmF32(avx2::gemm_f32)),
     #[cfg(target_arch = "x86_64")]
-    kernel("gemm_s16_s16_s32_4x16x2_avx2", "avx2", 32, Run::GemmS16(avx2::gemm_s16)),
+    kernel("gemm_s16_s16_s32_6x16x2_avx2", "avx2", 32, Run::GemmS16(avx2::gemm_s16)),
     #[cfg(target_arch = "x86_64")]
     kernel("gemm_f32_f16_f32_6x16x1_avx2", "avx2", 16, Run::GemmF16(avx2::gemm_f32)),
     #[cfg(target_arch = "x86_64")]
@@ -151,7 +151,7 @@ mod tests {
     use crate::gemm::{COLS, Packing, RUNS, Span, pack};
     use crate::isa::Isa;
     use crate::shared_out::SharedOut;
-    use crate::tile::{GEMM_ROWS, GemmTile, ROWS, Rows, Tile};
+    use crate::tile::{GEMM_ROWS, GemmTile, Rows};
 
     struct Rng(u64);
 
@@ -329,13 +329,13 @@ mod tests {
     fn check_gemm_s16(isa: Isa) {
         let mut rng = Rng(55);
         for (k, kind, n) in
-            [2, 4, 6, 64, 130].iter().flat_map(|k| (0..4).flat_map(move |w| (1..=ROWS).map(move |n| (*k, w, n))))
+            [2, 4, 6, 64, 130].iter().flat_map(|k| (0..4).flat_map(move |w| (1..=GEMM_ROWS).map(move |n| (*k, w, n))))
         {
             let mut word =
                 || if kind == 0 { [255, -255][rng.next() as usize & 1] } else { (rng.next() % 511) as i16 - 255 };
             let (a, b): (Vec<i16>, Vec<i16>) =
                 ((0..n * k).map(|_| word()).collect(), (0..k * COLS).map(|_| word()).collect());
-            let mut tile = Tile::ZERO;
+            let mut tile = GemmTile::ZERO;
             isa.gemm_s16(&a, &rows(n, k), &b, &mut tile);
             for (r, c) in (0..n).flat_map(|r| (0..COLS).map(move |c| (r, c))) {
                 let at = |i: usize| i / 2 * 2 * COLS + 2 * c + i % 2;

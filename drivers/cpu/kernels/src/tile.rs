@@ -6,6 +6,8 @@ use crate::gemm::COLS;
 pub(crate) const ROWS: usize = 4;
 /// Most pixels of a tile of a product kernel.
 pub(crate) const GEMM_ROWS: usize = 8;
+/// Pixels of which a product of words is fastest.
+pub(crate) const WORD_ROWS: usize = 6;
 
 /// Accumulators `[pixel][channel]`, passed from a product kernel to an epilogue.
 #[derive(Clone, Copy)]

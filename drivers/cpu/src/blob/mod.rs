@@ -26,7 +26,7 @@ use std::sync::Arc;
 /// First bytes of a payload.
 const MAGIC: [u8; 4] = *b"OCPU";
 /// Version of the layout and of the packed formats.
-const VERSION: u32 = 4;
+const VERSION: u32 = 5;
 
 /// Where packed weights begin: at a multiple of this.
 const ALIGN: usize = 64;

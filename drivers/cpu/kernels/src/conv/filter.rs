@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 use super::depthwise::window;
 use super::shape::ConvShape;
 use super::weights::Weights;
+use super::winograd::WinogradB;
 use crate::depthwise::DepthwiseB;
 use crate::error::Result;
 use crate::gemm::{COLS, PackedB, Packing, Panel, Span, pack};
@@ -27,6 +28,8 @@ pub(crate) enum Filter {
     Dense { groups: Vec<PackedB>, n_per_group: usize, in_per_group: usize },
     /// One filter per channel, run by [`super::depthwise`].
     Depthwise(DepthwiseB),
+    /// Transformed weights, run by [`super::winograd`].
+    Winograd(WinogradB),
 }
 
 impl Filter {
@@ -54,6 +57,7 @@ impl Filter {
         match self {
             Self::Dense { groups, .. } => groups.iter().for_each(|g| g.save(out)),
             Self::Depthwise(packed) => packed.save(out),
+            Self::Winograd(packed) => packed.save(out),
         }
     }
 
@@ -68,18 +72,18 @@ impl Filter {
         Ok(Self::Dense { groups, n_per_group, in_per_group: s.in_c / s.groups })
     }
 
-    /// Panels of the whole filter; a depthwise filter has its own loop and none here.
+    /// Panels of the whole filter; the others have their own loops and none here.
     pub(crate) fn n_panels(&self) -> usize {
         match self {
             Self::Dense { groups, n_per_group, .. } => groups.len() * n_per_group.div_ceil(COLS),
-            Self::Depthwise(_) => 0,
+            Self::Depthwise(_) | Self::Winograd(_) => 0,
         }
     }
 
     /// Place and packed weights of a panel below [`Filter::n_panels`].
     pub(crate) fn panel(&self, panel: usize) -> (PanelPlace, Panel<'_>) {
         let Self::Dense { groups, n_per_group, in_per_group } = self else {
-            unreachable!("a depthwise filter has no panels");
+            unreachable!("only a dense filter has panels");
         };
         let per_group = n_per_group.div_ceil(COLS);
         let (g, index) = (panel / per_group, panel % per_group);
@@ -93,6 +97,7 @@ impl Filter {
         match self {
             Self::Dense { groups, .. } => groups.iter().map(PackedB::bytes).sum(),
             Self::Depthwise(packed) => packed.bytes(),
+            Self::Winograd(packed) => packed.bytes(),
         }
     }
 }

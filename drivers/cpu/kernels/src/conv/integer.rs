@@ -14,6 +14,7 @@ use super::pad::Frame;
 use super::pixels::{Pixels, block_pixels};
 use super::shape::{ConvShape, Geometry};
 use super::weights::Weights;
+use super::winograd::{Tiles, Winograd, WinogradB};
 use crate::elements::PackedBytes;
 use crate::epilogue::{Epilogue, Kind, OutMut, Prepared};
 use crate::error::{KernelError, Result, check_len, product};
@@ -49,6 +50,8 @@ enum Route {
     Framed(Frame),
     /// A depthwise filter over bands of image rows.
     Depthwise(Bands),
+    /// 3 x 3 windows over tiles of transformed activations.
+    Winograd(Tiles),
 }
 
 impl ConvU8 {
@@ -91,7 +94,10 @@ impl ConvU8 {
         }
         let epilogue = Prepared::new(epilogue, &folded)?;
         let (route, strides, scratch) = plan_route(&shape, &geometry, packing)?;
-        let filter = Filter::new(&shape, weights, strides, packing)?;
+        let filter = match &route {
+            Route::Winograd(_) => Filter::Winograd(WinogradB::pack(&shape, weights)),
+            _ => Filter::new(&shape, weights, strides, packing)?,
+        };
         Ok(Self { shape, geometry, x_zero_point, packing, filter, epilogue, route, scratch })
     }
 
@@ -122,7 +128,10 @@ impl ConvU8 {
         let tag = packed.u32s(1)?[0];
         let packing = Packing::from_tag(tag).ok_or_else(|| damaged(format!("unknown layout {tag}")))?;
         let (route, strides, scratch) = plan_route(&shape, &geometry, packing)?;
-        let filter = Filter::restore(&shape, strides, packing, &mut packed)?;
+        let filter = match &route {
+            Route::Winograd(_) => Filter::Winograd(WinogradB::restore(&shape, &mut packed)?),
+            _ => Filter::restore(&shape, strides, packing, &mut packed)?,
+        };
         packed.end()?;
         Ok(Self { shape, geometry, x_zero_point, packing, filter, epilogue, route, scratch })
     }
@@ -172,6 +181,11 @@ impl ConvU8 {
             let job = Depthwise { shape, geometry, bands, filter, epilogue: &self.epilogue, fill, residual, out: &out };
             return job.run(exec, x, batch, scratch);
         }
+        if let (Route::Winograd(tiles), Filter::Winograd(filter)) = (&self.route, &self.filter) {
+            let (shape, geometry, fill) = (&self.shape, &self.geometry, self.x_zero_point);
+            let job = Winograd { shape, geometry, tiles, filter, epilogue: &self.epilogue, fill, residual, out: &out };
+            return (0..batch).try_for_each(|i| job.image(exec, self.image(x, i), i, scratch));
+        }
         let job = Job { plan: self, exec, residual, out: &out };
         match &self.route {
             Route::Matrix { tail } => job.matrix(x, *tail, scratch),
@@ -180,7 +194,7 @@ impl ConvU8 {
                 frame.copy(exec, self.image(x, i), self.x_zero_point, scratch)?;
                 job.image(scratch, frame.w, i)
             }),
-            Route::Depthwise(_) => unreachable!("the route follows the filter"),
+            Route::Depthwise(_) | Route::Winograd(_) => unreachable!("the route follows the filter"),
         }
     }
 
@@ -227,6 +241,10 @@ fn plan_route(s: &ConvShape, g: &Geometry, packing: Packing) -> Result<(Route, [
         let bands = Bands::new(s, g)?;
         let scratch = bands.scratch()?;
         return Ok((Route::Depthwise(bands), in_place, scratch));
+    }
+    if let Some(tiles) = Tiles::new(s, g).filter(|_| packing == Packing::Windows) {
+        let scratch = tiles.scratch()?;
+        return Ok((Route::Winograd(tiles), in_place, scratch));
     }
     if s.is_pointwise() {
         let reach = reach(s, in_place, packing);

@@ -15,6 +15,7 @@ mod shape;
 mod tiles_f32;
 mod weights;
 mod window;
+mod winograd;
 
 pub use filter_f32::FloatWeights;
 pub(crate) use finish_f32::{FinishF32, OutF32};

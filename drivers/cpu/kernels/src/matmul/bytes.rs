@@ -15,10 +15,10 @@ use crate::exec::Exec;
 use crate::finish::{Finish, Out, Place};
 use crate::gemm::COLS;
 use crate::shared_out::SharedOut;
-use crate::tile::{ROWS, Rows, Tile};
+use crate::tile::{GEMM_ROWS, GemmRows, GemmTile, WORD_ROWS};
 
 /// Rows of a unit of work.
-const BAND: usize = 64;
+const BAND: usize = 48;
 
 /// A batch of products of u8 operands (s8 held as u8), both known only at run time.
 pub struct MatMulU8 {
@@ -140,7 +140,7 @@ impl MatMulU8 {
                 let a = &left[self.a.of[i] * self.packed[0]..][..self.packed[0]];
                 let len = self.packed[1] / panels;
                 let b = &right[self.b.of[i] * self.packed[1] + panel * len..][..len];
-                for row in (band * BAND..((band + 1) * BAND).min(s.m)).step_by(ROWS) {
+                for row in (band * BAND..((band + 1) * BAND).min(s.m)).step_by(WORD_ROWS) {
                     self.tile(exec, (a, b), (i, row, panel * COLS), out);
                 }
             }
@@ -150,14 +150,14 @@ impl MatMulU8 {
     /// Tiles of different units are disjoint in products, rows or columns.
     fn tile(&self, exec: Exec<'_>, (a, b): (&[i16], &[i16]), (i, row, channel): (usize, usize, usize), out: &Out<'_>) {
         let s = &self.shape;
-        let (n, width) = (ROWS.min(s.m - row), self.packed[0] / s.m);
-        let mut rows = Rows { at: [0; ROWS], n };
+        let (n, width) = (WORD_ROWS.min(s.m - row).min(BAND - row % BAND), self.packed[0] / s.m);
+        let mut rows = GemmRows { at: [0; GEMM_ROWS], n };
         rows.at.iter_mut().enumerate().for_each(|(r, at)| *at = (row + r.min(n - 1)) * width);
-        let mut tile = Tile::ZERO;
+        let mut tile = GemmTile::ZERO;
         exec.isa.gemm_s16(a, &rows, b, &mut tile);
         let at = s.out_at(i, row) + channel;
         let place = Place { at, stride: s.out_stride(), rows: n, cols: COLS.min(s.n - channel), channel };
-        exec.isa.finish(Finish { epilogue: &self.epilogue, tile: &tile.0, place, residual: &[], out });
+        exec.isa.finish(Finish { epilogue: &self.epilogue, tile: &tile.0[..n], place, residual: &[], out });
     }
 }
 

@@ -8,7 +8,7 @@
 mod bytes;
 mod pack;
 mod shape;
-mod words;
+pub(crate) mod words;
 
 pub use bytes::MatMulU8;
 pub use shape::{MatMulShape, Strides};
