@@ -46,3 +46,38 @@ impl Stripe<'_> {
         (self.a[self.first..].as_ptr(), self.out.address(self.to, writes))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::epilogue::OutQ;
+    use crate::gemm::{Packing, Span, pack};
+
+    /// Checks a stripe of two tiles, rows four bytes apart in both operands.
+    fn check(n_in: usize, n_out: usize) {
+        let spans = [Span { offset: 0, k: 0, len: 4 }];
+        let packed = pack(&spans, 4, COLS, Packing::Windows, &|_, to| to.fill([1; COLS])).unwrap();
+        let (a, mut out, store) = (alloc::vec![0; n_in], alloc::vec![0; n_out], Store::new(OutQ::u8(0)).unwrap());
+        let (panel, out) = (packed.panel(0), SharedOut::new(&mut out));
+        let (panel, store, out, m) = (&panel, &store, &out, &[1.0; COLS]);
+        Stripe { a: &a, first: 1, step: 4, tiles: 2, panel, bias: &[0; COLS], m, store, out, to: 2, stride: 20 }
+            .check();
+    }
+
+    #[test]
+    fn a_stripe_that_just_fits_is_accepted() {
+        check(1 + 15 * 4 + 16, 2 + 15 * 20 + COLS);
+    }
+
+    #[test]
+    #[should_panic(expected = "leaves 76 bytes")]
+    fn a_read_beyond_the_activations_is_refused() {
+        check(15 * 4 + 16, 2 + 15 * 20 + COLS);
+    }
+
+    #[test]
+    #[should_panic(expected = "leaves a matrix")]
+    fn a_row_beyond_the_output_is_refused() {
+        check(1 + 15 * 4 + 16, 1 + 15 * 20 + COLS);
+    }
+}

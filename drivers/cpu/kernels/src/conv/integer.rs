@@ -321,7 +321,13 @@ impl Job<'_> {
     fn panel(&self, pixels: &Pixels<'_>, mut range: Range<usize>, panel: usize) {
         let (plan, isa, stride) = (self.plan, self.exec.isa, self.plan.shape.out_c);
         let (at, weights) = plan.filter.panel(panel);
-        range.start += self.stripe(pixels, range.clone(), at, &weights);
+        loop {
+            let n = self.stripe(pixels, range.clone(), at, &weights);
+            range.start += n;
+            if n == 0 || range.is_empty() {
+                break;
+            }
+        }
         let (mut strip, mut rows, mut cursor) = (Strip::ZERO, GemmRows::default(), pixels.cursor(range.start));
         // Tiles of equal height: the last one is not left with a row or two.
         let n_tiles = range.len().div_ceil(GEMM_ROWS).max(1);
@@ -347,8 +353,12 @@ impl Job<'_> {
     /// The pixels from the start of the range on that one call can compute and store, and their number; what is left goes tile by tile.
     fn stripe(&self, pixels: &Pixels<'_>, range: Range<usize>, place: PanelPlace, panel: &Panel<'_>) -> usize {
         let (Kind::Requant { m, store }, Out::Bytes(out)) = (&self.plan.epilogue.kind, self.out) else { return 0 };
-        let ([y, x], tiles) = (pixels.cursor(range.start), range.len() / GEMM_ROWS);
-        if tiles == 0 || place.cols != COLS || x + range.len() > pixels.wide {
+        let [y, x] = pixels.cursor(range.start);
+        let line = range.len().min(pixels.wide - x);
+        // A line that ends within a tile is cheaper as tiles that go on in the next one.
+        let splits = line < range.len() && line % GEMM_ROWS != 0;
+        let tiles = line / GEMM_ROWS;
+        if tiles == 0 || splits || place.cols != COLS {
             return 0;
         }
         let stride = self.plan.shape.out_c;
