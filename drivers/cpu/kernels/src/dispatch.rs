@@ -6,6 +6,7 @@ use crate::finish::Finish;
 use crate::float::{GemmF32, Line};
 use crate::gemm::Panel;
 use crate::isa::Isa;
+use crate::stripe::Stripe;
 use crate::tile::{GemmRows, GemmTile};
 
 impl Isa {
@@ -14,6 +15,13 @@ impl Isa {
     pub(crate) fn gemm_u8(self, a: &[u8], rows: &GemmRows, panel: &Panel<'_>, tile: &mut GemmTile) {
         // SAFETY: an `Isa` exists only where its features were detected, and so those of what it falls back on.
         unsafe { (self.gemm_u8)(a, rows, panel, tile) }
+    }
+
+    /// Product and epilogue of many pixels; see [`Stripe`]. False where the instruction set has no such kernel for the layout.
+    #[inline]
+    pub(crate) fn stripe_u8(self, stripe: &Stripe<'_>) -> bool {
+        // SAFETY: as in `gemm_u8`.
+        self.stripe_u8.is_some_and(|run| unsafe { run(stripe) })
     }
 
     /// Stores a tile; see [`Finish`].

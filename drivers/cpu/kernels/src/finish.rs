@@ -138,8 +138,14 @@ impl Finish<'_> {
     /// The place's panel of per-channel values; vectors are padded by one panel.
     #[inline(always)]
     pub(crate) fn lanes<'v, T>(&self, values: &'v [T]) -> &'v [T; COLS] {
-        values[self.place.channel..].first_chunk().expect("per-channel vectors are padded by a panel")
+        lanes(values, self.place.channel)
     }
+}
+
+/// The values of the panel that begins at `channel`; vectors are padded by one panel.
+#[inline(always)]
+pub(crate) fn lanes<T>(values: &[T], channel: usize) -> &[T; COLS] {
+    values[channel..].first_chunk().expect("per-channel vectors are padded by a panel")
 }
 
 /// The columns of a last, partial panel. Out of line: merged with the constant-width copy, both would become a call to `memcpy`.

@@ -11,6 +11,7 @@ use crate::float::{LineBf16, LineF16, LineF32};
 use crate::gemm::Packing;
 use crate::table::{
     DepthwiseF32Fn, DepthwiseU8Fn, DepthwiseU8LinesFn, FinishU8Fn, GemmF32Fn, GemmS16Fn, GemmU8Fn, ISAS, KERNELS, Run,
+    StripeU8Fn,
 };
 use crate::vectorize::Loops;
 
@@ -41,6 +42,7 @@ pub struct Isa {
     entry: &'static IsaEntry,
     pub(crate) gemm_u8: GemmU8Fn,
     pub(crate) finish_u8: Option<FinishU8Fn>,
+    pub(crate) stripe_u8: Option<StripeU8Fn>,
     pub(crate) depthwise_u8: DepthwiseU8Fn,
     pub(crate) depthwise_u8_lines: Option<DepthwiseU8LinesFn>,
     pub(crate) gemm_f32: GemmF32Fn<LineF32>,
@@ -114,6 +116,7 @@ impl Isa {
             entry,
             gemm_u8: crate::generic::gemm_u8::tile,
             finish_u8: None,
+            stripe_u8: None,
             depthwise_u8: crate::generic::depthwise_u8::tile,
             depthwise_u8_lines: None,
             gemm_f32: crate::generic::gemm_f32::run,
@@ -134,6 +137,7 @@ impl Isa {
         match kernel {
             Run::GemmU8(f) => self.gemm_u8 = f,
             Run::FinishU8(f) => self.finish_u8 = Some(f),
+            Run::StripeU8(f) => self.stripe_u8 = Some(f),
             Run::DepthwiseU8(f) => self.depthwise_u8 = f,
             Run::DepthwiseU8Lines(f) => self.depthwise_u8_lines = Some(f),
             Run::GemmF32(f) => self.gemm_f32 = f,

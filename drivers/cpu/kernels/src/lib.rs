@@ -87,6 +87,7 @@ mod quantize_layout;
 mod rows_f32;
 mod shared_out;
 mod stored;
+mod stripe;
 mod table;
 mod tile;
 mod transpose;

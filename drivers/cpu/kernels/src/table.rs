@@ -7,6 +7,7 @@ use crate::float::{GemmF32, LineBf16, LineF16, LineF32};
 use crate::gemm::{Packing, Panel};
 use crate::generic;
 use crate::isa::IsaEntry;
+use crate::stripe::Stripe;
 use crate::tile::{GemmRows, GemmTile};
 use crate::vectorize::Loops;
 
@@ -26,6 +27,8 @@ pub(crate) type DepthwiseU8Fn = unsafe fn(&Band<'_>, &DepthwisePanel<'_>, usize,
 pub(crate) type DepthwiseU8LinesFn = unsafe fn(&Band<'_>, &DepthwiseB, &Requant<'_>, &mut [u8]) -> bool;
 /// Stores a tile of the most frequent kinds; false where it does not know the kind. See [`crate::Isa::finish`].
 pub(crate) type FinishU8Fn = unsafe fn(&Finish<'_>) -> bool;
+/// Product and epilogue of many pixels in one call; false where it does not know the layout. See [`crate::Isa::stripe_u8`].
+pub(crate) type StripeU8Fn = unsafe fn(&Stripe<'_>) -> bool;
 /// f32 in ascending k with fused multiply-adds, weights stored in lines `L`; see [`generic::gemm_f32::run`].
 pub(crate) type GemmF32Fn<L> = unsafe fn(GemmF32<'_, L>);
 /// Depthwise in f32; see [`generic::depthwise_f32::run`].
@@ -39,6 +42,7 @@ pub(crate) type GemmS16Fn = unsafe fn(&[i16], &GemmRows, &[i16], &mut GemmTile);
 pub(crate) enum Run {
     GemmU8(GemmU8Fn),
     FinishU8(FinishU8Fn),
+    StripeU8(StripeU8Fn),
     DepthwiseU8(DepthwiseU8Fn),
     DepthwiseU8Lines(DepthwiseU8LinesFn),
     GemmF32(GemmF32Fn<LineF32>),
@@ -102,6 +106,8 @@ pub static KERNELS: &[Kernel] = &[
     kernel("gemm_u8_s8_s32_8x16x4_avx2", "avx2", 42, Run::GemmU8(avx2::gemm_u8)),
     #[cfg(target_arch = "x86_64")]
     kernel("finish_s32_u8_8x16_avx2", "avx2", 0, Run::FinishU8(avx2::finish_u8)),
+    #[cfg(target_arch = "x86_64")]
+    kernel("stripe_u8_s8_u8_8x16x16_avx2", "avx2", 0, Run::StripeU8(avx2::stripe_u8)),
     #[cfg(target_arch = "x86_64")]
     kernel("dw_u8_s16_s32_8x8x2_avx2", "avx2", 32, Run::DepthwiseU8(avx2::depthwise_u8)),
     #[cfg(target_arch = "x86_64")]
@@ -365,7 +371,7 @@ mod tests {
             }
             Run::DepthwiseU8(run) => check_depthwise_u8(run),
             // Compared with the naive convolution, epilogue by epilogue, in `tests/conv_u8.rs`.
-            Run::DepthwiseU8Lines(_) | Run::FinishU8(_) => {}
+            Run::DepthwiseU8Lines(_) | Run::FinishU8(_) | Run::StripeU8(_) => {}
             Run::GemmF32(_) => check_gemm_f32::<LineF32>(isa, |r| (r as i32 as f32) * 1e-7),
             Run::GemmF16(_) => check_gemm_f32::<LineF16>(isa, |r| r as u16 & 0xBFFF),
             Run::GemmBf16(_) => check_gemm_f32::<LineBf16>(isa, |r| r as u16 & 0xBFFF),

@@ -165,6 +165,51 @@ fn epilogues_follow_the_contract() {
     }
 }
 
+/// Shapes whose pixels lie equally far apart in tiles of eight and more, by whole panels and a part of one.
+fn even_shapes() -> Vec<(ConvShape, usize)> {
+    let matrices = [1, 4, 15, 16, 17, 24, 33, 64, 70, 144].into_iter().enumerate();
+    let mut all: Vec<_> = matrices.map(|(i, k)| (ConvShape::gemm(k, 32 + i % 2 * 5), 8 + 9 * i)).collect();
+    let square = |in_c, kernel, stride, groups| ConvShape {
+        in_h: 16,
+        in_w: 16,
+        in_c,
+        out_c: 16 * groups,
+        kernel: [kernel; 2],
+        stride: [stride; 2],
+        dilation: [1; 2],
+        pads: [kernel / 2; 4],
+        groups,
+    };
+    all.extend([(3, 3, 1, 1), (16, 3, 2, 1), (8, 1, 1, 2), (20, 1, 2, 1)].map(|(c, k, s, g)| (square(c, k, s, g), 1)));
+    all
+}
+
+#[test]
+fn requantized_stripes_of_pixels_are_exact() {
+    let mut rng = Rng(41);
+    for (s, batch) in even_shapes() {
+        let n = s.out_hw().unwrap().iter().product::<usize>() * s.out_c * batch;
+        for kind in 0..WEIGHT_KINDS {
+            let w = weights(kind, n_weights(&s), &mut rng);
+            let spec = Weights { data: WeightData::S8(&w), layout: WeightLayout::Hwio, zero_points: &[] };
+            let bias: Vec<i32> = (0..s.out_c).map(|_| rng.next() as i32 >> 14).collect();
+            let x = bytes(kind % BYTE_KINDS, batch * s.in_h * s.in_w * s.in_c, &mut rng);
+            let wide: Vec<i32> = w.iter().map(|w| i32::from(*w)).collect();
+            let acc = accumulate(&s, batch, &x, 9, &wide, &[], &bias);
+            let m: Vec<f32> = (0..s.out_c).map(|_| rng.float(0.0, 0.01)).collect();
+            let out = [OutQ::u8(100), OutQ { zero_point: 5, lo: 5, hi: 90, signed: true }, OutQ::s8(-3)][kind % 3];
+            let want: Vec<u8> = (0..n).map(|i| quantize(acc[i] as f32 * m[i % s.out_c], out)).collect();
+            let e = Epilogue::Requant { m, out };
+            let plan = ConvU8::with_packing(s, &spec, 9, Some(&bias), e, Packing::Windows).unwrap();
+            for_each_exec(|exec, name| {
+                let (mut got, mut scratch) = (vec![0; n], vec![0; plan.scratch_len()]);
+                plan.run(exec, &x, None, OutMut::Bytes(&mut got), &mut scratch).unwrap();
+                assert_eq!(got, want, "{name} {s:?} weights {kind} {out:?}");
+            });
+        }
+    }
+}
+
 #[test]
 fn q31_epilogues_follow_the_contract() {
     let mut rng = Rng(31);

@@ -7,9 +7,10 @@
 use alloc::borrow::ToOwned;
 use alloc::format;
 use alloc::vec::Vec;
+use core::ops::Range;
 
 use super::depthwise::{Bands, Depthwise};
-use super::filter::{Filter, reach};
+use super::filter::{Filter, PanelPlace, reach};
 use super::pad::Frame;
 use super::pixels::{Pixels, block_pixels};
 use super::shape::{ConvShape, Geometry};
@@ -19,11 +20,12 @@ use crate::elements::PackedBytes;
 use crate::epilogue::{Epilogue, Kind, OutMut, Prepared};
 use crate::error::{KernelError, Result, check_len, product};
 use crate::exec::Exec;
-use crate::finish::{Finish, Out, Place};
-use crate::gemm::{COLS, Packing};
+use crate::finish::{Finish, Out, Place, lanes};
+use crate::gemm::{COLS, Packing, Panel};
 use crate::isa::Isa;
 use crate::shared_out::SharedOut;
 use crate::stored::{Stored, damaged, put_i32s, put_u32s};
+use crate::stripe::Stripe;
 use crate::tile::{GEMM_ROWS, GemmRows, STRIP_ROWS, Strip};
 
 /// A convolution (2-D, 1-D, grouped, depthwise, pointwise) or matrix product over u8 activations, weights packed.
@@ -334,9 +336,16 @@ impl Job<'_> {
         })
     }
 
-    fn panel(&self, pixels: &Pixels<'_>, range: core::ops::Range<usize>, panel: usize) {
+    fn panel(&self, pixels: &Pixels<'_>, mut range: Range<usize>, panel: usize) {
         let (plan, isa, stride) = (self.plan, self.exec.isa, self.plan.shape.out_c);
         let (at, weights) = plan.filter.panel(panel);
+        loop {
+            let n = self.stripe(pixels, range.clone(), at, &weights);
+            range.start += n;
+            if n == 0 || range.is_empty() {
+                break;
+            }
+        }
         let (mut strip, mut rows, mut cursor) = (Strip::ZERO, GemmRows::default(), pixels.cursor(range.start));
         // Tiles of equal height: the last one is not left with a row or two.
         let n_tiles = range.len().div_ceil(GEMM_ROWS).max(1);
@@ -357,5 +366,33 @@ impl Job<'_> {
             isa.finish(Finish { epilogue, tile, place, residual: self.residual, out: self.out });
             held = 0;
         }
+    }
+
+    /// The pixels from the start of the range on that one call can compute and store, and their number; what is left goes tile by tile.
+    fn stripe(&self, pixels: &Pixels<'_>, range: Range<usize>, place: PanelPlace, panel: &Panel<'_>) -> usize {
+        let (Kind::Requant { m, store }, Out::Bytes(out)) = (&self.plan.epilogue.kind, self.out) else { return 0 };
+        let [y, x] = pixels.cursor(range.start);
+        let line = range.len().min(pixels.wide - x);
+        // A line that ends within a tile is cheaper as tiles that go on in the next one.
+        let splits = line < range.len() && line % GEMM_ROWS != 0;
+        let tiles = line / GEMM_ROWS;
+        if tiles == 0 || splits || place.cols != COLS {
+            return 0;
+        }
+        let stride = self.plan.shape.out_c;
+        let stripe = Stripe {
+            a: pixels.a,
+            first: y * pixels.row_step + x * pixels.col_step + place.offset,
+            step: pixels.col_step,
+            tiles,
+            panel,
+            bias: lanes(&self.plan.epilogue.bias, place.channel),
+            m: lanes(m, place.channel),
+            store,
+            out,
+            to: (pixels.first_out + range.start) * stride + place.channel,
+            stride,
+        };
+        if self.exec.isa.stripe_u8(&stripe) { tiles * GEMM_ROWS } else { 0 }
     }
 }

@@ -102,7 +102,7 @@ impl Steps {
 }
 
 /// A run of so few steps costs more to enter than its steps save.
-const SHORT: usize = 6;
+const SHORT: usize = 2;
 
 impl Steps {
     /// Moves the steps of short runs of four units to the next form of four units, if the half panel has such a run: a quad is also two

@@ -45,167 +45,6 @@ struct Cursor {
     offsets: *const u32,
 }
 
-// One row of a step. `$c` accumulates, `$a` points to the row; ymm8 is all ones, ymm9 to ymm12 hold controls (and the weights of
-// short steps), ymm13 to ymm15 are free.
-macro_rules! load {
-    ($a:literal) => {
-        concat!("vbroadcasti128 ymm13, xmmword ptr [", $a, " + {p}]\n")
-    };
-}
-
-/// A quad: `$t` and `$u` are scratch, `$u` may be the window itself.
-macro_rules! quad {
-    ($c:literal, $t:literal, $u:literal, $control:literal, $control2:literal, $w:literal, $w2:literal) => {
-        concat!(
-            "vpshufb ",
-            $t,
-            ", ymm13, ",
-            $control,
-            "\n",
-            "vpshufb ",
-            $u,
-            ", ymm13, ",
-            $control2,
-            "\n",
-            "vpmaddubsw ",
-            $t,
-            ", ",
-            $t,
-            ", ",
-            $w,
-            "\n",
-            "vpmaddubsw ",
-            $u,
-            ", ",
-            $u,
-            ", ",
-            $w2,
-            "\n",
-            "vpaddw ",
-            $t,
-            ", ",
-            $t,
-            ", ",
-            $u,
-            "\n",
-            "vpmaddwd ",
-            $t,
-            ", ",
-            $t,
-            ", ymm8\n",
-            "vpaddd ",
-            $c,
-            ", ",
-            $c,
-            ", ",
-            $t,
-            "\n",
-        )
-    };
-}
-
-/// A pair unit: `$t` is scratch and may be the window itself.
-macro_rules! pair {
-    ($c:literal, $t:literal, $control:literal, $w:literal) => {
-        concat!(
-            "vpshufb ",
-            $t,
-            ", ymm13, ",
-            $control,
-            "\n",
-            "vpmaddubsw ",
-            $t,
-            ", ",
-            $t,
-            ", ",
-            $w,
-            "\n",
-            "vpmaddwd ",
-            $t,
-            ", ",
-            $t,
-            ", ymm8\n",
-            "vpaddd ",
-            $c,
-            ", ",
-            $c,
-            ", ",
-            $t,
-            "\n",
-        )
-    };
-}
-
-macro_rules! quad_quad_row {
-    ($c:literal, $a:literal) => {
-        concat!(
-            load!($a),
-            quad!($c, "ymm14", "ymm15", "ymm9", "ymm10", "ymmword ptr [{d} + 128]", "ymmword ptr [{d} + 160]"),
-            quad!($c, "ymm14", "ymm13", "ymm11", "ymm12", "ymmword ptr [{d} + 192]", "ymmword ptr [{d} + 224]"),
-        )
-    };
-}
-
-macro_rules! quad_pairs_row {
-    ($c:literal, $a:literal) => {
-        concat!(
-            load!($a),
-            quad!($c, "ymm14", "ymm15", "ymm9", "ymm10", "ymmword ptr [{d} + 128]", "ymmword ptr [{d} + 160]"),
-            pair!($c, "ymm15", "ymm11", "ymmword ptr [{d} + 192]"),
-            pair!($c, "ymm13", "ymm12", "ymmword ptr [{d} + 224]"),
-        )
-    };
-}
-
-macro_rules! pairs_row {
-    ($c:literal, $a:literal) => {
-        concat!(
-            load!($a),
-            pair!($c, "ymm14", "ymm9", "ymmword ptr [{d} + 128]"),
-            pair!($c, "ymm15", "ymm10", "ymmword ptr [{d} + 160]"),
-            pair!($c, "ymm14", "ymm11", "ymmword ptr [{d} + 192]"),
-            pair!($c, "ymm13", "ymm12", "ymmword ptr [{d} + 224]"),
-        )
-    };
-}
-
-macro_rules! quad_row {
-    ($c:literal, $a:literal) => {
-        concat!(load!($a), quad!($c, "ymm14", "ymm13", "ymm9", "ymm10", "ymm11", "ymm12"))
-    };
-}
-
-macro_rules! pair_row {
-    ($c:literal, $a:literal) => {
-        concat!(load!($a), pair!($c, "ymm13", "ymm9", "ymm10"))
-    };
-}
-
-macro_rules! pick_row {
-    ($c:literal, $a:literal) => {
-        concat!(
-            load!($a),
-            "vpshufb ymm13, ymm13, ymm9\n",
-            "vpmaddwd ymm13, ymm13, ymm10\n",
-            "vpaddd ",
-            $c,
-            ", ",
-            $c,
-            ", ymm13\n",
-        )
-    };
-}
-
-/// The first two or four blocks of a step.
-macro_rules! hold {
-    (2) => {
-        "vmovdqa ymm9, ymmword ptr [{d}]\nvmovdqa ymm10, ymmword ptr [{d} + 32]"
-    };
-    (4) => {
-        concat!(hold!(2), "\nvmovdqa ymm11, ymmword ptr [{d} + 64]\nvmovdqa ymm12, ymmword ptr [{d} + 96]")
-    };
-}
-
 /// All steps of one run.
 macro_rules! run {
     ($row:ident, $held:tt, $form:expr, $n:expr, $at:ident, $x:ident, $acc:ident,
@@ -274,14 +113,14 @@ type Kernel = unsafe fn(*const u8, &GemmRows, &Panel<'_>, &mut GemmTile);
 /// By number of rows, less one.
 const KERNELS: [Kernel; GEMM_ROWS] = [rows1, rows2, rows3, rows4, rows5, rows6, rows7, rows8];
 
-kernel!(rows1, 1, [(0 "ymm0" a "{a}")]);
-kernel!(rows2, 2, [(0 "ymm0" a "{a}") (1 "ymm1" b "{b}")]);
-kernel!(rows3, 3, [(0 "ymm0" a "{a}") (1 "ymm1" b "{b}") (2 "ymm2" c "{c}")]);
-kernel!(rows4, 4, [(0 "ymm0" a "{a}") (1 "ymm1" b "{b}") (2 "ymm2" c "{c}") (3 "ymm3" e "{e}")]);
-kernel!(rows5, 5, [(0 "ymm0" a "{a}") (1 "ymm1" b "{b}") (2 "ymm2" c "{c}") (3 "ymm3" e "{e}") (4 "ymm4" f "{f}")]);
-kernel!(rows6, 6, [(0 "ymm0" a "{a}") (1 "ymm1" b "{b}") (2 "ymm2" c "{c}") (3 "ymm3" e "{e}") (4 "ymm4" f "{f}")
-    (5 "ymm5" g "{g}")]);
-kernel!(rows7, 7, [(0 "ymm0" a "{a}") (1 "ymm1" b "{b}") (2 "ymm2" c "{c}") (3 "ymm3" e "{e}") (4 "ymm4" f "{f}")
-    (5 "ymm5" g "{g}") (6 "ymm6" h "{h}")]);
-kernel!(rows8, 8, [(0 "ymm0" a "{a}") (1 "ymm1" b "{b}") (2 "ymm2" c "{c}") (3 "ymm3" e "{e}") (4 "ymm4" f "{f}")
-    (5 "ymm5" g "{g}") (6 "ymm6" h "{h}") (7 "ymm7" i "{i}")]);
+kernel!(rows1, 1, [(0 "ymm0" a "{a} + {p}")]);
+kernel!(rows2, 2, [(0 "ymm0" a "{a} + {p}") (1 "ymm1" b "{b} + {p}")]);
+kernel!(rows3, 3, [(0 "ymm0" a "{a} + {p}") (1 "ymm1" b "{b} + {p}") (2 "ymm2" c "{c} + {p}")]);
+kernel!(rows4, 4, [(0 "ymm0" a "{a} + {p}") (1 "ymm1" b "{b} + {p}") (2 "ymm2" c "{c} + {p}") (3 "ymm3" e "{e} + {p}")]);
+kernel!(rows5, 5, [(0 "ymm0" a "{a} + {p}") (1 "ymm1" b "{b} + {p}") (2 "ymm2" c "{c} + {p}") (3 "ymm3" e "{e} + {p}") (4 "ymm4" f "{f} + {p}")]);
+kernel!(rows6, 6, [(0 "ymm0" a "{a} + {p}") (1 "ymm1" b "{b} + {p}") (2 "ymm2" c "{c} + {p}") (3 "ymm3" e "{e} + {p}") (4 "ymm4" f "{f} + {p}")
+    (5 "ymm5" g "{g} + {p}")]);
+kernel!(rows7, 7, [(0 "ymm0" a "{a} + {p}") (1 "ymm1" b "{b} + {p}") (2 "ymm2" c "{c} + {p}") (3 "ymm3" e "{e} + {p}") (4 "ymm4" f "{f} + {p}")
+    (5 "ymm5" g "{g} + {p}") (6 "ymm6" h "{h} + {p}")]);
+kernel!(rows8, 8, [(0 "ymm0" a "{a} + {p}") (1 "ymm1" b "{b} + {p}") (2 "ymm2" c "{c} + {p}") (3 "ymm3" e "{e} + {p}") (4 "ymm4" f "{f} + {p}")
+    (5 "ymm5" g "{g} + {p}") (6 "ymm6" h "{h} + {p}") (7 "ymm7" i "{i} + {p}")]);

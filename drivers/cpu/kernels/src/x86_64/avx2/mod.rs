@@ -3,6 +3,9 @@
 //! Each file holds one kernel: a safe `#[target_feature]` function that checks its operands and is named in the kernel table. Only an
 //! [`Isa`](crate::Isa) whose features were detected calls it.
 
+#[macro_use]
+mod gemm_u8_steps;
+
 mod compiled;
 mod depthwise_f32;
 mod depthwise_lines;
@@ -13,6 +16,7 @@ mod gemm_s16;
 mod gemm_u8;
 mod gemm_u8_dot;
 mod gemm_u8_nibbles;
+mod stripe_u8;
 
 pub(crate) use compiled::compiled;
 pub(crate) use depthwise_f32::run as depthwise_f32;
@@ -22,6 +26,7 @@ pub(crate) use finish_u8::finish_u8;
 pub(crate) use gemm_f32::run as gemm_f32;
 pub(crate) use gemm_s16::tile as gemm_s16;
 pub(crate) use gemm_u8::tile as gemm_u8;
+pub(crate) use stripe_u8::stripe as stripe_u8;
 
 use super::features::{self, have};
 
