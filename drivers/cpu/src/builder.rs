@@ -59,6 +59,8 @@ pub(crate) struct Builder<'p> {
     forms: Vec<Vec<(Form, Place)>>,
     /// Per value: whether a node reads it.
     read_by_node: Vec<bool>,
+    /// Per value: whether the steps of an earlier node do the work of the node that makes it.
+    taken: Vec<bool>,
     /// Per value: whether a node reads it as images, channels last.
     read_as_images: Vec<bool>,
 }
@@ -79,8 +81,8 @@ impl<'p> Builder<'p> {
             node.inputs.first().copied().flatten().into_iter().for_each(|id| read_as_images[id.0] = true);
         }
         let (groups, buffers, constants) = (vec![], vec![], vec![]);
-        let chains = Chains::of(program);
-        Self { program, isa, groups, buffers, constants, packs, chains, forms, read_by_node, read_as_images }
+        let (chains, taken) = (Chains::of(program), vec![false; program.values.len()]);
+        Self { program, isa, groups, buffers, constants, packs, chains, forms, read_by_node, taken, read_as_images }
     }
 
     /// Starts the group of a node.
@@ -106,6 +108,16 @@ impl<'p> Builder<'p> {
     /// Whether a step built so far has computed the value, or it is an input.
     pub(crate) fn exists(&self, id: ValueId) -> bool {
         !self.forms[id.0].is_empty()
+    }
+
+    /// Says that the node which makes this value has nothing left to do.
+    pub(crate) fn take(&mut self, id: ValueId) {
+        self.taken[id.0] = true;
+    }
+
+    /// Whether the node which makes this value has nothing left to do.
+    pub(crate) fn is_taken(&self, id: ValueId) -> bool {
+        self.taken[id.0]
     }
 
     /// Whether the value's data is known at compile time.

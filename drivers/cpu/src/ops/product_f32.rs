@@ -22,6 +22,7 @@ pub(crate) fn build(builder: &mut Builder<'_>, node: &Node, product: Product) ->
     if let Some(id) = tail.residual {
         reads.push(builder.operand(id, product.nhwc)?);
     }
+    tail.taken.iter().flatten().for_each(|id| builder.take(*id));
     let write = builder.result(tail.y, product.nhwc)?;
     let name = builder.kernel(&format!("{}_f32", node.op.to_lowercase()));
     let run = move |exec: Exec<'_>, mut io: Io<'_>| {

@@ -182,6 +182,7 @@ fn build_with_sum<'p>(
     let own = builder.ty(output(typed.node)?);
     reads.push(builder.operand(sum.other, typed.product.nhwc)?);
     let other = byte_in(builder.ty(sum.other))?;
+    builder.take(sum.y);
     let (inner_scale, inner) = byte_out(own, typed.node, false)?;
     let (write, signed) = builder.result_signed(sum.y, typed.product.nhwc)?;
     let (y_scale, out) = byte_out(builder.ty(sum.y), sum.node, signed)?;

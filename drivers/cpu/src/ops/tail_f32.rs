@@ -20,12 +20,20 @@ pub(super) struct Tail {
     pub(super) bounds: (f32, f32),
     /// What is computed in the end.
     pub(super) y: ValueId,
+    /// Results of the Adds that are done with it: of a bias, of a residual.
+    pub(super) taken: [Option<ValueId>; 2],
 }
 
 impl Tail {
     /// The tail of a node.
     pub(super) fn of(builder: &Builder<'_>, node: &Node, product: &Product) -> Result<Self> {
-        let mut tail = Self { bias: bias(node), residual: residual(node), bounds: act_bounds(node), y: output(node)? };
+        let mut tail = Self {
+            bias: bias(node),
+            residual: residual(node),
+            bounds: act_bounds(node),
+            y: output(node)?,
+            taken: [None; 2],
+        };
         while let Some(next) = tail.longer(builder, product) {
             tail = next;
         }
@@ -44,7 +52,8 @@ impl Tail {
         if other == self.y || !is_float(ty) || !is_float(other_ty) || ty.shape != builder.ty(self.y).shape {
             return None;
         }
-        let next = Self { bounds: act_bounds(add), y, ..self };
+        // There is room: a bias and a residual are taken at most once each.
+        let next = Self { bounds: act_bounds(add), y, taken: [Some(y), self.taken[0]], ..self };
         if self.bias.is_none()
             && !product.nhwc
             && builder.is_constant(other)

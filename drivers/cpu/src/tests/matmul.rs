@@ -95,6 +95,22 @@ fn sums_behind_products_equal_the_reference() {
 }
 
 #[test]
+fn a_bias_and_a_residual_behind_a_product_equal_the_reference() {
+    let mut rng = Rng::new(23);
+    for act in [None, Some(Activation::Relu)] {
+        let mut net = Net::default();
+        let x = net.input(f32_type(&[5, 12]));
+        let (w, vector) = (net.random(f32_type(&[12, 12]), &mut rng), net.random(f32_type(&[12]), &mut rng));
+        let product = net.node(op("MatMul"), &[x, w], &f32_type(&[]));
+        let biased = net.node(op("Add"), &[product, vector], &f32_type(&[]));
+        let mut add = op("Add");
+        add.fused.act = act;
+        let y = net.node(add, &[x, biased], &f32_type(&[]));
+        check(&net.output(y), &mut rng);
+    }
+}
+
+#[test]
 fn residual_blocks_equal_the_reference() {
     let mut rng = Rng::new(19);
     for act in [None, Some(Activation::Relu)] {

@@ -188,6 +188,10 @@ impl Neon for Model {
         *from
     }
 
+    fn widen_f16(self, from: &[u16; 4]) -> [f32; 4] {
+        from.map(crate::half::f16_to_f32)
+    }
+
     fn store_f32(self, x: [f32; 4], to: &mut [f32; 4]) {
         *to = x;
     }

@@ -82,6 +82,8 @@ pub(crate) trait Neon: Copy {
     type F: Copy;
     /// Four floats.
     fn load_f32(self, from: &[f32; 4]) -> Self::F;
+    /// Four f16 bit patterns as floats, exactly.
+    fn widen_f16(self, from: &[u16; 4]) -> Self::F;
     /// Writes four floats.
     fn store_f32(self, x: Self::F, to: &mut [f32; 4]);
     /// `fma(a, x, acc)` in each lane, rounded once.

@@ -56,9 +56,9 @@ impl Vectorize for Panel<'_> {
     #[inline(always)]
     fn run(self) {
         match self.strides {
-            [rows, 1] if self.cols == COLS => self.from_rows(rows),
-            [1, columns] => self.from_columns(columns),
-            _ => self.from_anywhere(),
+            [rows, 1] if self.cols == COLS => self.pack_rows(rows),
+            [1, columns] => self.pack_columns(columns),
+            _ => self.pack_anywhere(),
         }
     }
 }
@@ -66,7 +66,7 @@ impl Vectorize for Panel<'_> {
 impl Panel<'_> {
     /// Sixteen neighbouring columns of two k's are interleaved.
     #[inline(always)]
-    fn from_rows(self, stride: usize) {
+    fn pack_rows(self, stride: usize) {
         let zero = self.zero;
         for (i, step) in self.out.as_chunks_mut::<STEP>().0.iter_mut().enumerate() {
             let row = |k: usize| self.x[k * stride..].first_chunk::<COLS>();
@@ -83,7 +83,7 @@ impl Panel<'_> {
 
     /// The k's of a column are neighbours. Columns that do not exist are zero.
     #[inline(always)]
-    fn from_columns(self, stride: usize) {
+    fn pack_columns(self, stride: usize) {
         let zero = self.zero;
         let steps = self.out.as_chunks_mut::<STEP>().0;
         for c in 0..COLS {
@@ -105,7 +105,7 @@ impl Panel<'_> {
     }
 
     #[inline(always)]
-    fn from_anywhere(self) {
+    fn pack_anywhere(self) {
         let [down, across] = self.strides;
         for (i, step) in self.out.as_chunks_mut::<STEP>().0.iter_mut().enumerate() {
             for (j, word) in step.iter_mut().enumerate() {

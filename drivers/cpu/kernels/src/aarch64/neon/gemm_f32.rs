@@ -11,7 +11,7 @@
 //! The order of k is that of the portable kernel, and a vector FMA rounds each lane as the scalar one does: the bits are equal.
 
 use crate::aarch64::simd::Neon;
-use crate::float::{GemmF32, Line, ROWS, TileRows};
+use crate::float::{GemmF32, Line, ROWS, TileRows, WeightType};
 use crate::gemm::COLS;
 
 /// Accumulators of a row.
@@ -47,7 +47,7 @@ fn one<N: Neon, L: Line, const R: usize>(n: N, job: &mut GemmF32<'_, L>, tile: &
         // SAFETY: `runs` has checked that `len` activations begin at each row moved by `a`.
         let rows: [*const f32; R] = core::array::from_fn(|r| unsafe { job.a.as_ptr().add(tile.at[r] as usize + a) });
         for (k, line) in job.b[b..b + runs.len].iter().enumerate() {
-            let w = registers(n, &line.widen());
+            let w = weights(n, line);
             for (row, acc) in rows.iter().zip(acc.iter_mut()) {
                 // SAFETY: `k` is below `len`.
                 let x = unsafe { *row.add(k) };
@@ -63,6 +63,18 @@ fn one<N: Neon, L: Line, const R: usize>(n: N, job: &mut GemmF32<'_, L>, tile: &
         }
         job.out.store(at, &sums);
     }
+}
+
+/// The sixteen weights of a line. The compiler widens all but f16 in registers by itself.
+#[inline(always)]
+fn weights<N: Neon, L: Line>(n: N, line: &L) -> Columns<N> {
+    if L::TYPE != WeightType::F16 {
+        return registers(n, &line.widen());
+    }
+    // SAFETY: a line of this type is sixteen f16 bit patterns.
+    let bits = unsafe { &*core::ptr::from_ref(line).cast::<[u16; COLS]>() };
+    let parts = bits.as_chunks::<4>().0;
+    core::array::from_fn(|i| n.widen_f16(&parts[i]))
 }
 
 #[inline(always)]

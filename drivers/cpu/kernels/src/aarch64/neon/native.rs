@@ -1,6 +1,7 @@
 //! The instructions of [`Neon`], and the kernels compiled with them.
 
 use core::arch::aarch64::*;
+use core::arch::asm;
 
 use crate::aarch64::simd::Neon;
 use crate::depthwise::{Band, DepthwisePanel, Sums};
@@ -218,6 +219,20 @@ impl Neon for Native {
     fn load_f32(self, from: &[f32; 4]) -> float32x4_t {
         // SAFETY: `from` is four lanes, and the token proves NEON.
         unsafe { vld1q_f32(from.as_ptr()) }
+    }
+
+    #[inline(always)]
+    fn widen_f16(self, from: &[u16; 4]) -> float32x4_t {
+        let floats;
+        // SAFETY: `from` is four lanes, and the token proves NEON, of which `fcvtl` is part.
+        unsafe {
+            asm!(
+                "fcvtl {floats:v}.4s, {bits:v}.4h",
+                floats = lateout(vreg) floats, bits = in(vreg) vld1_u16(from.as_ptr()),
+                options(pure, nomem, nostack, preserves_flags)
+            );
+        }
+        floats
     }
 
     #[inline(always)]
