@@ -236,19 +236,15 @@ pub fn clip_f32(exec: Exec<'_>, x: &[f32], lo: f32, hi: f32, out: &mut [f32]) ->
     map(exec, x, x, out, ClipFn { lo, hi })
 }
 
-#[derive(Clone, Copy)]
-struct Lut<'a>(&'a [u8; 256]);
-
-impl ElementFn<u8, u8, u8> for Lut<'_> {
-    #[inline(always)]
-    fn call(self, x: u8, _: u8) -> u8 {
-        self.0[usize::from(x)]
-    }
-}
-
 /// `table[x]`, indexed by the stored byte (an s8 operator's table is indexed by the two's complement byte).
 pub fn lut(exec: Exec<'_>, x: &[u8], table: &[u8; 256], out: &mut [u8]) -> Result<()> {
-    map(exec, x, x, out, Lut(table))
+    check_len("the output", out.len(), x.len())?;
+    let (parts, shared) = (exec.parts(out.len() * 4, usize::MAX), SharedOut::new(out));
+    exec.split(x.len(), UNIT, parts, &|from, to| {
+        // SAFETY: `split` hands out disjoint ranges.
+        let out = unsafe { shared.part(from, to - from) };
+        exec.isa.lut_u8(table, &x[from..to], out);
+    })
 }
 
 #[derive(Clone, Copy)]

@@ -13,6 +13,7 @@ mod gemm_s16;
 mod gemm_u8;
 mod gemm_u8_dot;
 mod gemm_u8_nibbles;
+mod lut_u8;
 
 pub(crate) use compiled::compiled;
 pub(crate) use depthwise_f32::run as depthwise_f32;
@@ -22,6 +23,7 @@ pub(crate) use finish_u8::finish_u8;
 pub(crate) use gemm_f32::run as gemm_f32;
 pub(crate) use gemm_s16::tile as gemm_s16;
 pub(crate) use gemm_u8::tile as gemm_u8;
+pub(crate) use lut_u8::run as lut_u8;
 
 use super::features::{self, have};
 
