@@ -10,8 +10,8 @@ use crate::error::{KernelError, Result};
 use crate::float::{LineBf16, LineF16, LineF32};
 use crate::gemm::Packing;
 use crate::table::{
-    DepthwiseF32Fn, DepthwiseU8Fn, DepthwiseU8LinesFn, FinishU8Fn, GemmF32Fn, GemmS16Fn, GemmU8Fn, ISAS, KERNELS,
-    LutU8Fn, Run,
+    BinaryU8Fn, DepthwiseF32Fn, DepthwiseU8Fn, DepthwiseU8LinesFn, FinishU8Fn, GemmF32Fn, GemmS16Fn, GemmU8Fn, ISAS,
+    KERNELS, LutU8Fn, Run,
 };
 use crate::vectorize::Loops;
 
@@ -50,6 +50,7 @@ pub struct Isa {
     pub(crate) depthwise_f32: DepthwiseF32Fn,
     pub(crate) gemm_s16: GemmS16Fn,
     pub(crate) lut_u8: LutU8Fn,
+    pub(crate) binary_u8: Option<BinaryU8Fn>,
 }
 
 impl Isa {
@@ -124,6 +125,7 @@ impl Isa {
             depthwise_f32: crate::generic::depthwise_f32::run,
             gemm_s16: crate::generic::gemm_s16::tile,
             lut_u8: crate::generic::lut_u8::run,
+            binary_u8: None,
         };
         let best_last = entry.falls_back.iter().rev().copied().chain([entry.name]);
         for kernel in best_last.flat_map(|name| KERNELS.iter().filter(move |k| k.isa == name)) {
@@ -142,6 +144,7 @@ impl Isa {
             Run::GemmF32(f) => self.gemm_f32 = f,
             Run::GemmS16(f) => self.gemm_s16 = f,
             Run::LutU8(f) => self.lut_u8 = f,
+            Run::BinaryU8(f) => self.binary_u8 = Some(f),
             Run::GemmF16(f) => self.gemm_f16 = f,
             Run::GemmBf16(f) => self.gemm_bf16 = f,
             Run::DepthwiseF32(f) => self.depthwise_f32 = f,

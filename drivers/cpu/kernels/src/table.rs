@@ -2,6 +2,7 @@
 
 use crate::depthwise::{Band, DepthwiseB, DepthwisePanel, Requant, Sums};
 use crate::depthwise_f32::DepthwiseRow;
+use crate::elementwise::{BinaryOp, Bytes};
 use crate::finish::Finish;
 use crate::float::{GemmF32, LineBf16, LineF16, LineF32};
 use crate::gemm::{Packing, Panel};
@@ -37,6 +38,9 @@ pub(crate) type GemmS16Fn = unsafe fn(&[i16], &Rows, &[i16], &mut Tile);
 /// A table of bytes; see [`generic::lut_u8::run`].
 pub(crate) type LutU8Fn = unsafe fn(&[u8; 256], &[u8], &mut [u8]);
 
+/// The QDQ form of a binary operation over slices of one length; see [`crate::binary_q`].
+pub(crate) type BinaryU8Fn = unsafe fn(BinaryOp, &Bytes, &[u8], &[u8], &mut [u8]);
+
 /// The entry of a kernel, and so what it computes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Run {
@@ -50,6 +54,7 @@ pub(crate) enum Run {
     DepthwiseF32(DepthwiseF32Fn),
     GemmS16(GemmS16Fn),
     LutU8(LutU8Fn),
+    BinaryU8(BinaryU8Fn),
 }
 
 /// A product kernel.
@@ -117,6 +122,8 @@ pub static KERNELS: &[Kernel] = &[
     kernel("gemm_s16_s16_s32_4x16x2_avx2", "avx2", 32, Run::GemmS16(avx2::gemm_s16)),
     #[cfg(target_arch = "x86_64")]
     kernel("lut_u8_u8_128_avx2", "avx2", 0, Run::LutU8(avx2::lut_u8)),
+    #[cfg(target_arch = "x86_64")]
+    kernel("binary_u8_u8_u8_32_avx2", "avx2", 0, Run::BinaryU8(avx2::binary_u8)),
     #[cfg(target_arch = "x86_64")]
     kernel("gemm_f32_f16_f32_6x16x1_avx2", "avx2", 16, Run::GemmF16(avx2::gemm_f32)),
     #[cfg(target_arch = "x86_64")]
@@ -392,6 +399,8 @@ mod tests {
             Run::DepthwiseF32(_) => check_depthwise_f32(isa),
             Run::GemmS16(_) => check_gemm_s16(isa),
             Run::LutU8(run) => check_lut_u8(run),
+            // Compared with the definition, operation by operation, in `tests/elementwise.rs` and `tests/refmath.rs`.
+            Run::BinaryU8(_) => {}
         }
     }
 

@@ -242,7 +242,7 @@ fn load_f32(values: &[f32; COLS]) -> Pair<__m256> {
 }
 
 /// [`Store`] in registers.
-struct Pack {
+pub(super) struct Pack {
     hi: __m256,
     zp: __m256i,
     lo: __m256i,
@@ -252,7 +252,7 @@ struct Pack {
 impl Pack {
     #[inline]
     #[target_feature(enable = "avx2")]
-    fn new(store: &Store) -> Self {
+    pub(super) fn new(store: &Store) -> Self {
         Self {
             hi: _mm256_set1_ps(store.hi),
             zp: _mm256_set1_epi16(store.zp as i16),
@@ -277,6 +277,19 @@ impl Pack {
         // Packing works within 128-bit halves, in columns: low 0-3 8-11, high 0-3 8-11, then low 4-7 12-15, high 4-7 12-15.
         let bytes = _mm256_packus_epi16(words[0], words[1]);
         let ordered = _mm256_permutevar8x32_epi32(bytes, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
-        _mm256_xor_si256(_mm256_max_epu8(ordered, self.lo), self.flip)
+        self.bounded(ordered)
+    }
+
+    /// As [`Self::bytes`], in the order in which packing leaves them.
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    pub(super) fn halves(&self, low: Pair<__m256>, high: Pair<__m256>) -> __m256i {
+        self.bounded(_mm256_packus_epi16(self.words(low), self.words(high)))
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    fn bounded(&self, bytes: __m256i) -> __m256i {
+        _mm256_xor_si256(_mm256_max_epu8(bytes, self.lo), self.flip)
     }
 }

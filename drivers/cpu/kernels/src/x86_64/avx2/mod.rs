@@ -3,6 +3,7 @@
 //! Each file holds one kernel: a safe `#[target_feature]` function that checks its operands and is named in the kernel table. Only an
 //! [`Isa`](crate::Isa) whose features were detected calls it.
 
+mod binary_u8;
 mod compiled;
 mod depthwise_f32;
 mod depthwise_lines;
@@ -15,6 +16,7 @@ mod gemm_u8_dot;
 mod gemm_u8_nibbles;
 mod lut_u8;
 
+pub(crate) use binary_u8::run as binary_u8;
 pub(crate) use compiled::compiled;
 pub(crate) use depthwise_f32::run as depthwise_f32;
 pub(crate) use depthwise_lines::lines as depthwise_u8_lines;
