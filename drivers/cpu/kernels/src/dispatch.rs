@@ -80,4 +80,11 @@ impl Isa {
         // SAFETY: as in `gemm_u8`.
         unsafe { (self.gemm_s16)(a, rows, b, tile) }
     }
+
+    /// A table of bytes over slices of one length; see [`crate::generic::lut_u8::run`].
+    #[inline]
+    pub(crate) fn lut_u8(self, table: &[u8; 256], x: &[u8], out: &mut [u8]) {
+        // SAFETY: as in `gemm_u8`.
+        unsafe { (self.lut_u8)(table, x, out) }
+    }
 }

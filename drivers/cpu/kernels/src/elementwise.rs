@@ -60,14 +60,24 @@ where
     T: Send,
     F: ElementFn<A, B, T>,
 {
+    split(exec, a, b, out, &|a, b, out| exec.isa.run(Map { a, b, out, f }))
+}
+
+/// Runs `f` over parts of equally long slices, in parallel.
+fn split<A, B, T, F>(exec: Exec<'_>, a: &[A], b: &[B], out: &mut [T], f: &F) -> Result<()>
+where
+    A: Sync,
+    B: Sync,
+    T: Send,
+    F: Fn(&[A], &[B], &mut [T]) + Sync,
+{
     check_len("the output", out.len(), a.len())?;
     check_len("the second operand", b.len(), a.len())?;
     let parts = exec.parts(out.len() * 4, usize::MAX);
     let shared = SharedOut::new(out);
     exec.split(a.len(), UNIT, parts, &|from, to| {
         // SAFETY: `split` hands out disjoint ranges.
-        let out = unsafe { shared.part(from, to - from) };
-        exec.isa.run(Map { a: &a[from..to], b: &b[from..to], out, f });
+        f(&a[from..to], &b[from..to], unsafe { shared.part(from, to - from) });
     })
 }
 
@@ -144,22 +154,28 @@ pub struct BinaryQ {
     pub out: OutQ,
 }
 
-#[derive(Clone, Copy)]
-struct BinaryBytes<const OP: usize> {
-    a: Source,
-    b: Source,
-    lo: f32,
-    hi: f32,
-    quantize: Quantize,
+/// [`BinaryQ`], checked and ready for kernels.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bytes {
+    pub(crate) a: Source,
+    pub(crate) b: Source,
+    pub(crate) lo: f32,
+    pub(crate) hi: f32,
+    pub(crate) y_scale: f32,
+    pub(crate) store: Store,
 }
+
+#[derive(Clone, Copy)]
+struct BinaryBytes<const OP: usize>(Bytes);
 
 impl<const OP: usize> ElementFn<u8, u8, u8> for BinaryBytes<OP> {
     #[inline(always)]
     fn call(self, a: u8, b: u8) -> u8 {
-        let a = dequantize_byte(a, self.a.flip, self.a.zp, self.a.scale);
-        let b = dequantize_byte(b, self.b.flip, self.b.zp, self.b.scale);
-        let t = clip(arithmetic::<OP>(a, b), self.lo, self.hi);
-        self.quantize.call(t, t)
+        let q = self.0;
+        let a = dequantize_byte(a, q.a.flip, q.a.zp, q.a.scale);
+        let b = dequantize_byte(b, q.b.flip, q.b.zp, q.b.scale);
+        let t = clip(arithmetic::<OP>(a, b), q.lo, q.hi);
+        Quantize { scale: q.y_scale, store: q.store }.call(t, t)
     }
 }
 
@@ -180,19 +196,21 @@ fn arithmetic<const OP: usize>(a: f32, b: f32) -> f32 {
 
 /// The QDQ form of a binary operation: dequantize both, one f32 operation, clip, Quantize by division.
 pub fn binary_q(exec: Exec<'_>, op: BinaryOp, q: &BinaryQ, a: &[u8], b: &[u8], out: &mut [u8]) -> Result<()> {
-    match op {
-        BinaryOp::Add => binary_bytes::<ADD>(exec, q, a, b, out),
-        BinaryOp::Sub => binary_bytes::<SUB>(exec, q, a, b, out),
-        BinaryOp::Mul => binary_bytes::<MUL>(exec, q, a, b, out),
-        BinaryOp::Div => binary_bytes::<DIV>(exec, q, a, b, out),
-    }
-}
-
-fn binary_bytes<const OP: usize>(exec: Exec<'_>, q: &BinaryQ, a: &[u8], b: &[u8], out: &mut [u8]) -> Result<()> {
     check_scale("output scale", q.y_scale)?;
-    let quantize = Quantize { scale: q.y_scale, store: Store::new(q.out)? };
-    let f = BinaryBytes::<OP> { a: Source::new(q.a)?, b: Source::new(q.b)?, lo: q.lo, hi: q.hi, quantize };
-    map(exec, a, b, out, f)
+    let (lo, hi, y_scale) = (q.lo, q.hi, q.y_scale);
+    let q = Bytes { a: Source::new(q.a)?, b: Source::new(q.b)?, lo, hi, y_scale, store: Store::new(q.out)? };
+    if let Some(kernel) = exec.isa.binary_u8 {
+        return split(exec, a, b, out, &|a, b, out| {
+            // SAFETY: an `Isa` exists only where the features of its kernels were detected.
+            unsafe { kernel(op, &q, a, b, out) }
+        });
+    }
+    match op {
+        BinaryOp::Add => map(exec, a, b, out, BinaryBytes::<ADD>(q)),
+        BinaryOp::Sub => map(exec, a, b, out, BinaryBytes::<SUB>(q)),
+        BinaryOp::Mul => map(exec, a, b, out, BinaryBytes::<MUL>(q)),
+        BinaryOp::Div => map(exec, a, b, out, BinaryBytes::<DIV>(q)),
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -236,19 +254,9 @@ pub fn clip_f32(exec: Exec<'_>, x: &[f32], lo: f32, hi: f32, out: &mut [f32]) ->
     map(exec, x, x, out, ClipFn { lo, hi })
 }
 
-#[derive(Clone, Copy)]
-struct Lut<'a>(&'a [u8; 256]);
-
-impl ElementFn<u8, u8, u8> for Lut<'_> {
-    #[inline(always)]
-    fn call(self, x: u8, _: u8) -> u8 {
-        self.0[usize::from(x)]
-    }
-}
-
 /// `table[x]`, indexed by the stored byte (an s8 operator's table is indexed by the two's complement byte).
 pub fn lut(exec: Exec<'_>, x: &[u8], table: &[u8; 256], out: &mut [u8]) -> Result<()> {
-    map(exec, x, x, out, Lut(table))
+    split(exec, x, x, out, &|x, _, out| exec.isa.lut_u8(table, x, out))
 }
 
 #[derive(Clone, Copy)]

@@ -81,6 +81,22 @@ pub enum Epilogue {
         /// Output type and clamp.
         out: OutQ,
     },
+    /// [`Epilogue::Requant`], then the QDQ sum of its bytes and the other operand, as if in two steps: `Quantize` of
+    /// `fl32(dequantize(y1) + dequantize(other))` by division.
+    RequantAdd {
+        /// `fl32(fl32(xs * ws[c]) / inner_scale)`.
+        m: Vec<f32>,
+        /// Type and clamp of the product's own result.
+        inner: OutQ,
+        /// Scale of the product's own result.
+        inner_scale: f32,
+        /// The other operand, passed to `run` as `residual`.
+        other: OtherQ,
+        /// Output scale.
+        y_scale: f32,
+        /// Output type and clamp.
+        out: OutQ,
+    },
     /// f32 output `clip(fl32(f32(acc) * xw[c]))`.
     Float {
         /// `fl32(xs * ws[c])`.
@@ -162,11 +178,46 @@ pub(crate) fn check_scale(what: &str, scale: f32) -> Result<()> {
 
 /// The operation of a [`Prepared`] epilogue; vectors cover every channel plus one panel, so that whole panels may be read.
 pub(crate) enum Kind {
-    Requant { m: Vec<f32>, store: Store },
-    Q31 { m: Vec<i32>, shift: Vec<i32>, double: bool, store: Store },
-    Residual { xw: Vec<f32>, other: Source, lo: f32, hi: f32, y_scale: f32, store: Store },
-    Float { xw: Vec<f32>, lo: f32, hi: f32 },
+    Requant {
+        m: Vec<f32>,
+        store: Store,
+    },
+    Q31 {
+        m: Vec<i32>,
+        shift: Vec<i32>,
+        double: bool,
+        store: Store,
+    },
+    Residual {
+        xw: Vec<f32>,
+        other: Source,
+        lo: f32,
+        hi: f32,
+        y_scale: f32,
+        store: Store,
+    },
+    /// The zero point of the product's own result cancels out, so its clamp relative to it is all that is left of it.
+    RequantAdd {
+        m: Vec<f32>,
+        inner: Inner,
+        other: Source,
+        y_scale: f32,
+        store: Store,
+    },
+    Float {
+        xw: Vec<f32>,
+        lo: f32,
+        hi: f32,
+    },
     Raw,
+}
+
+/// The result of a product that is never stored: clamp of the rounded value before its zero point is added, and scale.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Inner {
+    pub(crate) lo: f32,
+    pub(crate) hi: f32,
+    pub(crate) scale: f32,
 }
 
 /// A checked epilogue with the folded bias of every channel.
@@ -193,6 +244,14 @@ impl Prepared {
                 let (xw, other) = (spread_f32("accumulator scales", &xw, n)?, Source::new(other)?);
                 Kind::Residual { xw, other, lo, hi, y_scale, store: Store::new(out)? }
             }
+            Epilogue::RequantAdd { m, inner, inner_scale, other, y_scale, out } => {
+                check_scale("scale of the product's result", inner_scale)?;
+                check_scale("output scale", y_scale)?;
+                let Store { lo, hi, .. } = Store::new(inner)?;
+                let inner = Inner { lo, hi, scale: inner_scale };
+                let (m, other) = (spread_f32("multipliers", &m, n)?, Source::new(other)?);
+                Kind::RequantAdd { m, inner, other, y_scale, store: Store::new(out)? }
+            }
             Epilogue::Float { xw, lo, hi } => Kind::Float { xw: spread_f32("accumulator scales", &xw, n)?, lo, hi },
             Epilogue::Raw => Kind::Raw,
         };
@@ -201,7 +260,7 @@ impl Prepared {
 
     /// Whether `run` needs a residual operand.
     pub(crate) fn wants_residual(&self) -> bool {
-        matches!(self.kind, Kind::Residual { .. })
+        matches!(self.kind, Kind::Residual { .. } | Kind::RequantAdd { .. })
     }
 }
 

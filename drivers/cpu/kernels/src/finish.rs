@@ -1,7 +1,7 @@
 //! Applying an epilogue to a tile of accumulators: plain loops over sixteen channels, compiled per instruction set.
 
 use crate::arith::{clip, dequantize, q31_double, q31_single, rne_clamped};
-use crate::epilogue::{Kind, Prepared, Source, Store};
+use crate::epilogue::{Inner, Kind, Prepared, Source, Store};
 use crate::gemm::COLS;
 use crate::shared_out::SharedOut;
 use crate::vectorize::Vectorize;
@@ -28,7 +28,7 @@ pub(crate) struct Finish<'a> {
     pub(crate) epilogue: &'a Prepared,
     pub(crate) tile: &'a [[i32; COLS]],
     pub(crate) place: Place,
-    /// The other operand of the residual form, laid out like the output; empty otherwise.
+    /// The other operand of the forms that add one, laid out like the output; empty otherwise.
     pub(crate) residual: &'a [u8],
     pub(crate) out: &'a Out<'a>,
 }
@@ -43,6 +43,9 @@ impl Vectorize for Finish<'_> {
             Kind::Q31 { m, shift, double, store } => self.q31(self.lanes(m), self.lanes(shift), *double, store),
             Kind::Residual { xw, other, lo, hi, y_scale, store } => {
                 self.residual(self.lanes(xw), other, [*lo, *hi], *y_scale, store);
+            }
+            Kind::RequantAdd { m, inner, other, y_scale, store } => {
+                self.requant_add(self.lanes(m), inner, other, *y_scale, store);
             }
             Kind::Float { xw, lo, hi } => self.float(self.lanes(xw), [*lo, *hi]),
             Kind::Raw => self.raw(),
@@ -86,6 +89,21 @@ impl Finish<'_> {
             let mut t = scaled(acc, bias, xw);
             for (t, byte) in t.iter_mut().zip(&bytes) {
                 *t = clip(*t + dequantize(*byte, other.flip, other.zp, other.scale), lo, hi) / y_scale;
+            }
+            self.bytes(r, &quantize(&t, store));
+        }
+    }
+
+    #[inline(always)]
+    fn requant_add(&self, m: &[f32; COLS], inner: &Inner, other: &Source, y_scale: f32, store: &Store) {
+        let bias = self.lanes(&self.epilogue.bias);
+        for (r, acc) in self.tile.iter().enumerate().take(self.place.rows) {
+            let at = self.place.at + r * self.place.stride;
+            let bytes = widened(&self.residual[at..at + self.place.cols]);
+            let mut t = scaled(acc, bias, m);
+            for (t, byte) in t.iter_mut().zip(&bytes) {
+                let own = rne_clamped(*t, inner.lo, inner.hi) as f32 * inner.scale;
+                *t = (own + dequantize(*byte, other.flip, other.zp, other.scale)) / y_scale;
             }
             self.bytes(r, &quantize(&t, store));
         }

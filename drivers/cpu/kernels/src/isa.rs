@@ -10,8 +10,8 @@ use crate::error::{KernelError, Result};
 use crate::float::{LineBf16, LineF16, LineF32};
 use crate::gemm::Packing;
 use crate::table::{
-    DepthwiseF32Fn, DepthwiseU8Fn, DepthwiseU8LinesFn, FinishU8Fn, GemmF32Fn, GemmS16Fn, GemmU8Fn, ISAS, KERNELS, Run,
-    StripeU8Fn,
+    BinaryU8Fn, DepthwiseF32Fn, DepthwiseU8Fn, DepthwiseU8LinesFn, FinishU8Fn, GemmF32Fn, GemmS16Fn, GemmU8Fn, ISAS,
+    KERNELS, LutU8Fn, Run, StripeU8Fn,
 };
 use crate::vectorize::Loops;
 
@@ -50,6 +50,8 @@ pub struct Isa {
     pub(crate) gemm_bf16: GemmF32Fn<LineBf16>,
     pub(crate) depthwise_f32: DepthwiseF32Fn,
     pub(crate) gemm_s16: GemmS16Fn,
+    pub(crate) lut_u8: LutU8Fn,
+    pub(crate) binary_u8: Option<BinaryU8Fn>,
 }
 
 impl Isa {
@@ -124,6 +126,8 @@ impl Isa {
             gemm_bf16: crate::generic::gemm_f32::run,
             depthwise_f32: crate::generic::depthwise_f32::run,
             gemm_s16: crate::generic::gemm_s16::tile,
+            lut_u8: crate::generic::lut_u8::run,
+            binary_u8: None,
         };
         let best_last = entry.falls_back.iter().rev().copied().chain([entry.name]);
         for kernel in best_last.flat_map(|name| KERNELS.iter().filter(move |k| k.isa == name)) {
@@ -142,6 +146,8 @@ impl Isa {
             Run::DepthwiseU8Lines(f) => self.depthwise_u8_lines = Some(f),
             Run::GemmF32(f) => self.gemm_f32 = f,
             Run::GemmS16(f) => self.gemm_s16 = f,
+            Run::LutU8(f) => self.lut_u8 = f,
+            Run::BinaryU8(f) => self.binary_u8 = Some(f),
             Run::GemmF16(f) => self.gemm_f16 = f,
             Run::GemmBf16(f) => self.gemm_bf16 = f,
             Run::DepthwiseF32(f) => self.depthwise_f32 = f,

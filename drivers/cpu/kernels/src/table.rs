@@ -2,6 +2,7 @@
 
 use crate::depthwise::{Band, DepthwiseB, DepthwisePanel, Requant, Sums};
 use crate::depthwise_f32::DepthwiseRow;
+use crate::elementwise::{BinaryOp, Bytes};
 use crate::finish::Finish;
 use crate::float::{GemmF32, LineBf16, LineF16, LineF32};
 use crate::gemm::{Packing, Panel};
@@ -37,6 +38,12 @@ pub(crate) type DepthwiseF32Fn = unsafe fn(DepthwiseRow<'_>);
 /// 16-bit words of both operands, packed at run time; see [`generic::gemm_s16::tile`].
 pub(crate) type GemmS16Fn = unsafe fn(&[i16], &GemmRows, &[i16], &mut GemmTile);
 
+/// A table of bytes; see [`generic::lut_u8::run`].
+pub(crate) type LutU8Fn = unsafe fn(&[u8; 256], &[u8], &mut [u8]);
+
+/// The QDQ form of a binary operation over slices of one length; see [`crate::binary_q`].
+pub(crate) type BinaryU8Fn = unsafe fn(BinaryOp, &Bytes, &[u8], &[u8], &mut [u8]);
+
 /// The entry of a kernel, and so what it computes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Run {
@@ -50,6 +57,8 @@ pub(crate) enum Run {
     GemmBf16(GemmF32Fn<LineBf16>),
     DepthwiseF32(DepthwiseF32Fn),
     GemmS16(GemmS16Fn),
+    LutU8(LutU8Fn),
+    BinaryU8(BinaryU8Fn),
 }
 
 /// A product kernel.
@@ -102,6 +111,7 @@ pub static KERNELS: &[Kernel] = &[
     kernel("gemm_f32_bf16_f32_6x16x1_portable", "portable", 0, Run::GemmBf16(generic::gemm_f32::run)),
     kernel("dw_f32_f32_f32_1x1x1_portable", "portable", 0, Run::DepthwiseF32(generic::depthwise_f32::run)),
     kernel("gemm_s16_s16_s32_6x16x2_portable", "portable", 0, Run::GemmS16(generic::gemm_s16::tile)),
+    kernel("lut_u8_u8_portable", "portable", 0, Run::LutU8(generic::lut_u8::run)),
     #[cfg(target_arch = "x86_64")]
     kernel("gemm_u8_s8_s32_8x16x4_avx2", "avx2", 42, Run::GemmU8(avx2::gemm_u8)),
     #[cfg(target_arch = "x86_64")]
@@ -116,6 +126,10 @@ pub static KERNELS: &[Kernel] = &[
     kernel("gemm_f32_f32_f32_6x16x1_avx2", "avx2", 16, Run::GemmF32(avx2::gemm_f32)),
     #[cfg(target_arch = "x86_64")]
     kernel("gemm_s16_s16_s32_6x16x2_avx2", "avx2", 32, Run::GemmS16(avx2::gemm_s16)),
+    #[cfg(target_arch = "x86_64")]
+    kernel("lut_u8_u8_128_avx2", "avx2", 0, Run::LutU8(avx2::lut_u8)),
+    #[cfg(target_arch = "x86_64")]
+    kernel("binary_u8_u8_u8_32_avx2", "avx2", 0, Run::BinaryU8(avx2::binary_u8)),
     #[cfg(target_arch = "x86_64")]
     kernel("gemm_f32_f16_f32_6x16x1_avx2", "avx2", 16, Run::GemmF16(avx2::gemm_f32)),
     #[cfg(target_arch = "x86_64")]
@@ -351,6 +365,19 @@ mod tests {
         }
     }
 
+    /// Every length around the blocks, every byte, tables of every kind.
+    fn check_lut_u8(run: LutU8Fn) {
+        let mut rng = Rng(31);
+        for n in (0..300).chain([4096, 5003]) {
+            let table = core::array::from_fn(|i| if n % 3 == 0 { !(i as u8) } else { rng.next() as u8 });
+            let x: Vec<u8> = (0..n).map(|i| if n % 2 == 0 { i as u8 } else { rng.next() as u8 }).collect();
+            let mut out = vec![0; n];
+            // SAFETY: the caller has asked whether this machine runs the kernel.
+            unsafe { run(&table, &x, &mut out) };
+            assert!(x.iter().zip(&out).all(|(x, y)| *y == table[usize::from(*x)]), "length {n}");
+        }
+    }
+
     #[test]
     fn every_kernel_equals_a_naive_sum() {
         for kernel in KERNELS {
@@ -377,6 +404,9 @@ mod tests {
             Run::GemmBf16(_) => check_gemm_f32::<LineBf16>(isa, |r| r as u16 & 0xBFFF),
             Run::DepthwiseF32(_) => check_depthwise_f32(isa),
             Run::GemmS16(_) => check_gemm_s16(isa),
+            Run::LutU8(run) => check_lut_u8(run),
+            // Compared with the definition, operation by operation, in `tests/elementwise.rs` and `tests/refmath.rs`.
+            Run::BinaryU8(_) => {}
         }
     }
 

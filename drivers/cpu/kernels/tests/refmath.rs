@@ -80,6 +80,40 @@ fn fused_residual() {
 }
 
 #[test]
+fn fused_sum_of_rounded_products() {
+    let mut rng = Rng(12);
+    for round in 0..6 {
+        let signed = round % 2 == 0;
+        let q = |zp: i32| if signed { OutQ::s8(zp - 128) } else { OutQ::u8(zp) };
+        let zero = |rng: &mut Rng| i32::from(rng.byte());
+        let (inner, out) = (q(zero(&mut rng)), q(zero(&mut rng)));
+        let inner = if round % 3 == 0 { OutQ { lo: inner.zero_point, ..inner } } else { inner };
+        let out = if round % 4 == 1 { OutQ { hi: out.hi - 17, lo: out.lo + 9, ..out } } else { out };
+        // The other operand is of the other sign.
+        let zero_point = zero(&mut rng) - if signed { 0 } else { 128 };
+        let other = OtherQ { scale: rng.float(1e-3, 0.1), zero_point, signed: !signed };
+        // The last round's numbers leave f32.
+        let wide = if round < 5 { 1.0 } else { 3e37 };
+        let (inner_scale, y_scale) = (rng.float(1e-3, 0.1) * wide, rng.float(0.01, 0.3));
+        // Halves, so that ties occur: every byte and more on both sides, against every byte.
+        let acc: Vec<i32> = (-520..520).flat_map(|a| std::iter::repeat_n(a, 256)).collect();
+        let bytes: Vec<u8> = (0..acc.len()).map(|i| i as u8).collect();
+        let target = |scale, q: OutQ| Target { scale, zp: q.zero_point, lo: q.lo, hi: q.hi };
+        let affine = |q: OtherQ| Affine { scale: q.scale, zp: q.zero_point };
+        let Target { zp, lo, hi, .. } = target(inner_scale, inner);
+        let product = Requant { mode: RequantMode::Fp32Rne, multiplier: Multiplier::Fp32(0.5), zp, lo, hi };
+        let own = Affine { scale: inner_scale, zp: inner.zero_point };
+        let want = |(a, b): (&i32, &u8)| {
+            let byte = product.apply(*a);
+            elementwise::qdq_add(byte, own, value(*b, other.signed), affine(other), target(y_scale, out)) as u8
+        };
+        let want: Vec<u8> = acc.iter().zip(&bytes).map(want).collect();
+        let e = Epilogue::RequantAdd { m: vec![0.5], inner, inner_scale, other, y_scale, out };
+        run(&acc, e, Some(&bytes), &mut |got, name| assert!(got == want, "{name} {inner:?} {other:?} {out:?}"));
+    }
+}
+
+#[test]
 fn elementwise_operators() {
     let mut rng = Rng(10);
     let (a, b) = (bytes(3, 3001, &mut rng), bytes(3, 3001, &mut rng));

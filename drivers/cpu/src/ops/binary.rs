@@ -49,7 +49,7 @@ pub(crate) fn repeat_strides(from: &[usize], to: &[usize]) -> Option<Vec<usize>>
 pub(crate) fn build(builder: &mut Builder<'_>, node: &Node, op: BinaryOp) -> Result<()> {
     let (a, b, y) = (input(node, 0)?, input(node, 1)?, output(node)?);
     if builder.is_taken(y) {
-        return Ok(()); // the product before it has taken the sum ([`super::tail_f32`])
+        return Ok(()); // the product before it has taken the sum ([`super::tail_f32`], [`super::sum`])
     }
     let ty = builder.ty(y);
     if ty.quant.is_none() {

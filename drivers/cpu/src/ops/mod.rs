@@ -17,6 +17,7 @@ mod product_f32;
 mod product_typed;
 mod residual;
 pub(crate) mod softmax;
+mod sum;
 pub(crate) mod table;
 pub(crate) mod tail_f32;
 pub(crate) mod unary;

@@ -2,6 +2,7 @@
 //! epilogue is the node's requantization, residual sum or conversion to float.
 
 use super::product::{Product, bias, constant, residual};
+use super::sum::Sum;
 use crate::arena::Place;
 use crate::blob::{Job, Pack, Packed, Slot};
 use crate::builder::{Builder, Run, input, output, refused};
@@ -54,6 +55,14 @@ impl<'p, 'n> Typed<'p, 'n> {
     /// `fl32(xs * ws[c])`, times alpha.
     fn accumulator_scales(&self) -> Result<Vec<f32>> {
         self.per_scale(|ws| Ok(self.x_params.0 * ws * self.product.alpha))
+    }
+
+    /// The multipliers of `fp32_rne`, one per weight scale.
+    fn multipliers(&self, y_scale: f32) -> Result<Vec<f32>> {
+        self.per_scale(|ws| {
+            let m = fp32_multiplier_alpha(self.x_params.0, ws, self.product.alpha, y_scale);
+            check_fp32_multiplier(m).map_err(|e| self.bad(e)).map(|()| m)
+        })
     }
 
     /// The bias as integers at the accumulator's scale, one per channel.
@@ -153,11 +162,32 @@ pub(crate) fn build(builder: &mut Builder<'_>, node: &Node, product: Product) ->
         push(builder, &typed, Epilogue::Float { xw: typed.accumulator_scales()?, lo, hi }, reads, write)?;
         return super::residual::finish(builder, node, write, nhwc);
     }
+    if let Some(sum) = Sum::behind(builder, node, &product) {
+        return build_with_sum(builder, &typed, reads, &sum);
+    }
     if let Some(other) = residual(node) {
         reads.push(builder.operand(other, nhwc)?);
     }
     let (write, signed) = builder.result_signed(y, nhwc)?;
     push(builder, &typed, epilogue(&typed, builder.ty(y), signed)?, reads, write)
+}
+
+/// The step of a product and the sum behind it.
+fn build_with_sum<'p>(
+    builder: &mut Builder<'p>,
+    typed: &Typed<'p, '_>,
+    mut reads: Vec<Place>,
+    sum: &Sum<'_>,
+) -> Result<()> {
+    let own = builder.ty(output(typed.node)?);
+    reads.push(builder.operand(sum.other, typed.product.nhwc)?);
+    let other = byte_in(builder.ty(sum.other))?;
+    builder.take(sum.y);
+    let (inner_scale, inner) = byte_out(own, typed.node, false)?;
+    let (write, signed) = builder.result_signed(sum.y, typed.product.nhwc)?;
+    let (y_scale, out) = byte_out(builder.ty(sum.y), sum.node, signed)?;
+    let m = typed.multipliers(inner_scale)?;
+    push(builder, typed, Epilogue::RequantAdd { m, inner, inner_scale, other, y_scale, out }, reads, write)
 }
 
 fn push<'p>(
@@ -168,12 +198,14 @@ fn push<'p>(
     write: Place,
 ) -> Result<()> {
     let to_float = matches!(epilogue, Epilogue::Float { .. });
-    let with_residual = matches!(epilogue, Epilogue::Residual { .. });
+    let with_sum = matches!(epilogue, Epilogue::RequantAdd { .. });
+    let with_residual = with_sum || matches!(epilogue, Epilogue::Residual { .. });
     let slot = Slot::default();
     builder.packs.keep(Packed::U8(Arc::clone(&slot)));
+    let add = if with_sum { "+add" } else { "" };
     let suffix = if to_float { "f32" } else { "u8" };
     let weights = if typed.program.ty(typed.w).dtype == DataType::S4 { "s4" } else { "s8" };
-    let name = builder.kernel(&format!("{}_u8_{weights}_{suffix}", typed.node.op.to_lowercase()));
+    let name = builder.kernel(&format!("{}{add}_u8_{weights}_{suffix}", typed.node.op.to_lowercase()));
     builder.push(&name, reads, write, None, run(Arc::clone(&slot), with_residual, to_float));
     let scratch = builder.scratch_later();
     plan(builder, typed, epilogue, slot, scratch)
@@ -192,13 +224,7 @@ fn epilogue(typed: &Typed<'_, '_>, y: &TensorType, signed: bool) -> Result<Epilo
         return Ok(Epilogue::Residual { xw: typed.accumulator_scales()?, other, lo, hi, y_scale, out });
     }
     match node.requant.unwrap_or(RequantMode::Fp32Rne) {
-        RequantMode::Fp32Rne => {
-            let m = typed.per_scale(|ws| {
-                let m = fp32_multiplier_alpha(typed.x_params.0, ws, typed.product.alpha, y_scale);
-                check_fp32_multiplier(m).map_err(|e| typed.bad(e)).map(|()| m)
-            })?;
-            Ok(Epilogue::Requant { m, out })
-        }
+        RequantMode::Fp32Rne => Ok(Epilogue::Requant { m: typed.multipliers(y_scale)?, out }),
         mode => {
             let q = typed.per_scale(|ws| typed.multiplier(ws, y_scale, mode))?;
             let (m, shift) = q.into_iter().map(|q| (q.multiplier, q.shift)).unzip();

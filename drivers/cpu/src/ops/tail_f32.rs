@@ -3,9 +3,10 @@
 //! f32 operations in the same order, so no bit changes; only the passes over memory are saved.
 
 use super::product::{Product, bias, residual};
+use super::sum::only_reader;
 use crate::builder::{Builder, output};
 use crate::rows::act_bounds;
-use ottava_hal::{DataType, Node, Program, Result, TensorType, ValueId};
+use ottava_hal::{DataType, Node, Result, TensorType, ValueId};
 
 /// No activation.
 const OPEN: (f32, f32) = (f32::NEG_INFINITY, f32::INFINITY);
@@ -63,13 +64,6 @@ impl Tail {
         let exists = builder.is_constant(other) || builder.exists(other);
         (exists && other_ty.shape == ty.shape).then_some(Self { residual: Some(other), ..next })
     }
-}
-
-/// The one node that reads a value, once, if the value is no output of the program.
-fn only_reader(program: &Program, id: ValueId) -> Option<&Node> {
-    let mut reads = program.nodes.iter().flat_map(|n| n.inputs.iter().filter(|i| **i == Some(id)).map(move |_| n));
-    let (first, second) = (reads.next(), reads.next());
-    first.filter(|_| second.is_none() && !program.outputs.contains(&id))
 }
 
 fn is_float(ty: &TensorType) -> bool {

@@ -11,3 +11,4 @@ mod pointwise;
 mod pool;
 mod product;
 mod shapes;
+mod sum;

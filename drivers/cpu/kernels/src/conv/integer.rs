@@ -158,8 +158,8 @@ impl ConvU8 {
         self.filter.bytes()
     }
 
-    /// Computes a batch: `x` holds any number of images, `out` as many output images of the epilogue's type, `residual` (residual
-    /// epilogue only) as many bytes as `out`, `scratch` at least [`ConvU8::scratch_len`] bytes of any content.
+    /// Computes a batch: `x` holds any number of images, `out` as many output images of the epilogue's type, `residual` (epilogues that
+    /// add one only) as many bytes as `out`, `scratch` at least [`ConvU8::scratch_len`] bytes of any content.
     ///
     /// # Errors
     /// When a slice has the wrong length or type, or a task panicked.
@@ -218,9 +218,10 @@ impl ConvU8 {
 
     fn check_out<'a>(&self, out: OutMut<'a>, n_out: usize) -> Result<Out<'a>> {
         let (len, out) = match (&self.epilogue.kind, out) {
-            (Kind::Requant { .. } | Kind::Q31 { .. } | Kind::Residual { .. }, OutMut::Bytes(o)) => {
-                (o.len(), Out::Bytes(SharedOut::new(o)))
-            }
+            (
+                Kind::Requant { .. } | Kind::Q31 { .. } | Kind::Residual { .. } | Kind::RequantAdd { .. },
+                OutMut::Bytes(o),
+            ) => (o.len(), Out::Bytes(SharedOut::new(o))),
             (Kind::Float { .. }, OutMut::F32(o)) => (o.len(), Out::F32(SharedOut::new(o))),
             (Kind::Raw, OutMut::I32(o)) => (o.len(), Out::I32(SharedOut::new(o))),
             _ => {

@@ -5,3 +5,4 @@ pub(crate) mod depthwise_u8;
 pub(crate) mod gemm_f32;
 pub(crate) mod gemm_s16;
 pub(crate) mod gemm_u8;
+pub(crate) mod lut_u8;

@@ -6,7 +6,7 @@
 
 use core::arch::x86_64::*;
 
-use crate::epilogue::{Kind, Source, Store};
+use crate::epilogue::{Inner, Kind, Source, Store};
 use crate::finish::{Finish, Out};
 use crate::gemm::COLS;
 use crate::shared_out::SharedOut;
@@ -27,7 +27,12 @@ fn finish_columns<const WHOLE: bool>(finish: &Finish<'_>) -> bool {
     match &finish.epilogue.kind {
         Kind::Requant { m, store } => requant::<WHOLE>(finish, out, finish.lanes(m), store),
         Kind::Residual { xw, other, lo, hi, y_scale, store } => {
-            residual::<WHOLE>(finish, out, finish.lanes(xw), other, [*lo, *hi], *y_scale, store);
+            let add = AddOther::new(other, None, [*lo, *hi], *y_scale);
+            sum::<WHOLE, false>(finish, out, finish.lanes(xw), &add, store);
+        }
+        Kind::RequantAdd { m, inner, other, y_scale, store } => {
+            let add = AddOther::new(other, Some(inner), [f32::NEG_INFINITY, f32::INFINITY], *y_scale);
+            sum::<WHOLE, true>(finish, out, finish.lanes(m), &add, store);
         }
         _ => return false,
     }
@@ -125,65 +130,91 @@ fn requant<const WHOLE: bool>(finish: &Finish<'_>, out: &SharedOut<'_, u8>, m: &
     }
 }
 
+/// The forms that add the other operand; `REQUANT` where the product is rounded before.
 #[target_feature(enable = "avx2")]
-fn residual<const WHOLE: bool>(
+fn sum<const WHOLE: bool, const REQUANT: bool>(
     finish: &Finish<'_>,
     out: &SharedOut<'_, u8>,
-    xw: &[f32; COLS],
-    other: &Source,
-    [lo, hi]: [f32; 2],
-    y_scale: f32,
+    m: &[f32; COLS],
+    add: &AddOther,
     store: &Store,
 ) {
-    let (bias, xw, pack) = (load_i32(finish.lanes(&finish.epilogue.bias)), load_f32(xw), Pack::new(store));
+    let (bias, m, pack) = (load_i32(finish.lanes(&finish.epilogue.bias)), load_f32(m), Pack::new(store));
     let rows = Rows::new(finish, out);
-    let add = AddOther {
-        scale: _mm256_set1_ps(other.scale),
-        zp: _mm256_set1_epi32(other.zp),
-        flip: _mm_set1_epi8(other.flip as i8),
-        lo: _mm256_set1_ps(lo),
-        hi: _mm256_set1_ps(hi),
-        y_scale: _mm256_set1_ps(y_scale),
-    };
     let (pairs, last) = finish.tile[..rows.n].as_chunks::<2>();
     for (i, [low, high]) in pairs.iter().enumerate() {
-        let low = add.row(scaled(low, bias, xw), rows.other(finish, 2 * i));
-        let high = add.row(scaled(high, bias, xw), rows.other(finish, 2 * i + 1));
+        let low = add.row::<REQUANT>(scaled(low, bias, m), rows.other(finish, 2 * i));
+        let high = add.row::<REQUANT>(scaled(high, bias, m), rows.other(finish, 2 * i + 1));
         rows.store_two::<WHOLE>(2 * i, pack.bytes(low, high));
     }
     if let [row] = last {
-        let t = add.row(scaled(row, bias, xw), rows.other(finish, rows.n - 1));
+        let t = add.row::<REQUANT>(scaled(row, bias, m), rows.other(finish, rows.n - 1));
         rows.store::<WHOLE>(rows.n - 1, _mm256_castsi256_si128(pack.bytes(t, t)));
     }
 }
 
-/// The second half of the residual form, in registers.
+/// The second half of these forms, in registers.
 struct AddOther {
     scale: __m256,
     zp: __m256i,
     flip: __m128i,
+    /// Bounds of the product before it is rounded, and its scale; open and 1 where it is not.
+    inner: [__m256; 3],
+    /// Bounds of the sum.
     lo: __m256,
     hi: __m256,
     y_scale: __m256,
 }
 
 impl AddOther {
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    fn new(other: &Source, inner: Option<&Inner>, [lo, hi]: [f32; 2], y_scale: f32) -> Self {
+        let Inner { lo: least, hi: most, scale } =
+            inner.copied().unwrap_or(Inner { lo: f32::NEG_INFINITY, hi: f32::INFINITY, scale: 1.0 });
+        Self {
+            scale: _mm256_set1_ps(other.scale),
+            zp: _mm256_set1_epi32(other.zp),
+            flip: _mm_set1_epi8(other.flip as i8),
+            inner: [_mm256_set1_ps(least), _mm256_set1_ps(most), _mm256_set1_ps(scale)],
+            lo: _mm256_set1_ps(lo),
+            hi: _mm256_set1_ps(hi),
+            y_scale: _mm256_set1_ps(y_scale),
+        }
+    }
+
     /// A row of scaled accumulators plus the other operand's bytes, clipped and divided.
     #[inline]
     #[target_feature(enable = "avx2")]
-    fn row(&self, t: Pair<__m256>, bytes: __m128i) -> Pair<__m256> {
+    fn row<const REQUANT: bool>(&self, t: Pair<__m256>, bytes: __m128i) -> Pair<__m256> {
         let bytes = _mm_xor_si128(bytes, self.flip);
-        [self.half(t[0], bytes), self.half(t[1], _mm_srli_si128::<8>(bytes))]
+        [self.half::<REQUANT>(t[0], bytes), self.half::<REQUANT>(t[1], _mm_srli_si128::<8>(bytes))]
     }
 
     #[inline]
     #[target_feature(enable = "avx2")]
-    fn half(&self, t: __m256, bytes: __m128i) -> __m256 {
+    fn half<const REQUANT: bool>(&self, t: __m256, bytes: __m128i) -> __m256 {
         let value = _mm256_sub_epi32(_mm256_cvtepu8_epi32(bytes), self.zp);
-        let sum = _mm256_add_ps(t, _mm256_mul_ps(_mm256_cvtepi32_ps(value), self.scale));
+        let other = _mm256_mul_ps(_mm256_cvtepi32_ps(value), self.scale);
+        if REQUANT {
+            // There is no activation between sum and Quantize.
+            return _mm256_div_ps(_mm256_add_ps(self.rounded(t), other), self.y_scale);
+        }
+        let sum = _mm256_add_ps(t, other);
         // The second operand is returned when one is NaN, which keeps NaN as the definition does.
         let clipped = _mm256_min_ps(self.hi, _mm256_max_ps(self.lo, sum));
         _mm256_div_ps(clipped, self.y_scale)
+    }
+
+    /// The product's own result, dequantized. A zero may be negative here, which no sum and no rounding shows.
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    fn rounded(&self, t: __m256) -> __m256 {
+        let [lo, hi, scale] = self.inner;
+        // The second operand is returned when one is NaN: the lower bound, as in the definition.
+        let clamped = _mm256_min_ps(_mm256_max_ps(t, lo), hi);
+        let rounded = _mm256_round_ps::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(clamped);
+        _mm256_mul_ps(rounded, scale)
     }
 }
 
@@ -247,6 +278,13 @@ impl Pack {
         let bytes = _mm256_packus_epi16(words[0], words[1]);
         let ordered = _mm256_permutevar8x32_epi32(bytes, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
         self.bound(ordered)
+    }
+
+    /// As [`Self::bytes`], in the order in which packing leaves them.
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    pub(super) fn halves(&self, low: Pair<__m256>, high: Pair<__m256>) -> __m256i {
+        self.bound(_mm256_packus_epi16(self.words(low), self.words(high)))
     }
 
     /// The lower bound, and the sign of the output type.

@@ -6,6 +6,7 @@
 #[macro_use]
 mod gemm_u8_steps;
 
+mod binary_u8;
 mod compiled;
 mod depthwise_f32;
 mod depthwise_lines;
@@ -16,8 +17,10 @@ mod gemm_s16;
 mod gemm_u8;
 mod gemm_u8_dot;
 mod gemm_u8_nibbles;
+mod lut_u8;
 mod stripe_u8;
 
+pub(crate) use binary_u8::run as binary_u8;
 pub(crate) use compiled::compiled;
 pub(crate) use depthwise_f32::run as depthwise_f32;
 pub(crate) use depthwise_lines::lines as depthwise_u8_lines;
@@ -26,6 +29,7 @@ pub(crate) use finish_u8::finish_u8;
 pub(crate) use gemm_f32::run as gemm_f32;
 pub(crate) use gemm_s16::tile as gemm_s16;
 pub(crate) use gemm_u8::tile as gemm_u8;
+pub(crate) use lut_u8::run as lut_u8;
 pub(crate) use stripe_u8::stripe as stripe_u8;
 
 use super::features::{self, have};
