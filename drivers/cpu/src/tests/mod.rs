@@ -10,4 +10,5 @@ pub(crate) mod network;
 mod pointwise;
 mod pool;
 mod product;
+mod resize;
 mod shapes;
