@@ -5,14 +5,14 @@
 use super::product::constant;
 use super::resample::{Mode, Resampled, Taps, Transform};
 use crate::arena::{Io, Place};
-use crate::builder::{Builder, input, output};
+use crate::builder::{Builder, bytes_of, input, output};
 use crate::form::dims;
 use crate::parallel::for_chunks;
 use crate::relayout::failed;
 use crate::rows::{byte, float, needs, other, row, same_params, when};
 use crate::storage::{byte_in, byte_out};
 use crate::strided::strides;
-use ottava_hal::{Error, Node, OpRow, Program, Reason, Result, Status, TensorType};
+use ottava_hal::{DataType, Error, Node, OpRow, Program, Reason, Result, Status, TensorType};
 use ottava_kernels::{Exec, dequantize, quantize};
 
 /// Bytes that one task writes, about.
@@ -214,12 +214,13 @@ struct Pass {
 }
 
 impl Pass {
-    /// The pass along axis `a` of `dims`, which get the extent of the result.
-    fn new(dims: &mut [usize], a: usize, axis: &Resampled) -> Self {
+    /// The pass along axis `a` of `dims`, which get the extent of the result; an error if that is too large.
+    fn new(dims: &mut [usize], a: usize, axis: &Resampled) -> Result<Self> {
+        let too_large = || Error::unsupported(Reason::Memory, "a resize is too large for this machine");
         let source = dims.iter().product();
         dims[a] = axis.output;
-        let (inner, result) = (dims[a + 1..].iter().product(), dims.iter().product());
-        Self { taps: axis.linear(), input: axis.input, inner, source, result }
+        let result = dims.iter().try_fold(4usize, |n, d| n.checked_mul(*d)).ok_or_else(too_large)? / 4;
+        Ok(Self { taps: axis.linear(), input: axis.input, inner: dims[a + 1..].iter().product(), source, result })
     }
 
     fn run(&self, exec: Exec<'_>, x: &[f32], out: &mut [f32]) -> Result<()> {
@@ -247,17 +248,18 @@ fn build_linear(builder: &mut Builder<'_>, node: &Node, axes: &[(usize, Resample
     let typed = ty.quant.is_some();
     let mut from = builder.operand(x, true)?;
     if typed {
-        from = push_dequantize(builder, ty, from, dims.iter().product())?;
+        from = push_dequantize(builder, ty, from)?;
     }
     let rank = dims.len();
-    let passes = axes.iter().map(|(a, r)| Pass::new(&mut dims, stored_axis(*a, rank), r)).collect::<Vec<_>>();
+    let passes =
+        axes.iter().map(|(a, r)| Pass::new(&mut dims, stored_axis(*a, rank), r)).collect::<Result<Vec<_>>>()?;
     if passes.is_empty() && !typed {
         return build_nearest(builder, node, vec![]);
     }
     let n_passes = passes.len();
     for (i, pass) in passes.into_iter().enumerate() {
         let last = i + 1 == n_passes && !typed;
-        let to = if last { builder.result(y, true)? } else { builder.buffer(floats(pass.result)?) };
+        let to = if last { builder.result(y, true)? } else { builder.buffer(4 * pass.result) };
         let run = move |exec: Exec<'_>, mut io: Io<'_>| pass.run(exec, io.read(0)?, io.out()?);
         builder.push("resize_linear_f32", vec![from], to, None, Box::new(run));
         from = to;
@@ -265,12 +267,9 @@ fn build_linear(builder: &mut Builder<'_>, node: &Node, axes: &[(usize, Resample
     if typed { push_quantize(builder, node, from) } else { Ok(()) }
 }
 
-fn floats(n: usize) -> Result<usize> {
-    n.checked_mul(4).ok_or_else(|| Error::unsupported(Reason::Memory, "a resize is too large for this machine"))
-}
-
-fn push_dequantize(builder: &mut Builder<'_>, ty: &TensorType, from: Place, n: usize) -> Result<Place> {
-    let (q, to) = (byte_in(ty)?, builder.buffer(floats(n)?));
+fn push_dequantize(builder: &mut Builder<'_>, ty: &TensorType, from: Place) -> Result<Place> {
+    let real = TensorType::new(DataType::F32, ty.shape.clone());
+    let (q, to) = (byte_in(ty)?, builder.buffer(bytes_of(&real)?));
     let name = builder.kernel("dequantize_u8_f32");
     let run = move |exec: Exec<'_>, mut io: Io<'_>| dequantize(exec, io.bytes(0)?, q, io.out()?).map_err(failed);
     builder.push(&name, vec![from], to, None, Box::new(run));
