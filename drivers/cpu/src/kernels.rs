@@ -2,8 +2,8 @@
 
 use crate::builder::{Builder, input};
 use crate::ops::{
-    batch_norm, binary, bridge, concat, layer_norm, matmul, movement, pieces, pointwise, pool, product, softmax, table,
-    unary,
+    batch_norm, binary, bridge, concat, layer_norm, matmul, movement, pieces, pointwise, pool, product, resize,
+    softmax, table, unary,
 };
 use ottava_hal::{Capability, Error, Node, OpRow, Reason, Result};
 use ottava_kernels::BinaryOp;
@@ -61,6 +61,7 @@ static TABLE: &[Entry] = &[
     onnx("AveragePool", pool::average_rows, pool::build_average),
     onnx("GlobalAveragePool", pool::average_rows, pool::build_average),
     onnx("ReduceMean", pool::mean_rows, pool::build_average),
+    onnx("Resize", resize::rows, resize::build),
     onnx("Concat", concat::rows, concat::build),
     onnx("Identity", movement::view_rows, movement::view),
     onnx("Reshape", movement::view_rows, movement::view),

@@ -10,5 +10,6 @@ pub(crate) mod network;
 mod pointwise;
 mod pool;
 mod product;
+mod resize;
 mod shapes;
 mod sum;
