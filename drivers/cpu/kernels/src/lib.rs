@@ -19,7 +19,7 @@
 //! | change of parameters or type | [`quantize`], [`dequantize`], [`requantize`], [`xor_sign`] |
 //! | elementwise | [`binary_q`], [`binary_f32`], [`clip_f32`], [`lut`] |
 //! | a chain of f32 operations in one pass, bytes in and out | [`Chain`] |
-//! | f32 functions, Softmax and LayerNormalization | [`map_f32`], [`softmax_f32`], [`layer_norm_f32`] |
+//! | Softmax and LayerNormalization | [`softmax_f32`], [`layer_norm_f32`] |
 //! | layout | [`nchw_to_nhwc`], [`nhwc_to_nchw`], [`quantize_nchw_to_nhwc`] |
 //! | list the kernels | [`KERNELS`] |
 //!
@@ -113,6 +113,6 @@ pub use pointwise::{Chain, ChainInput, ChainOp, ChainOut, Unary, lut_rows};
 pub use pool::{GRAIN, ThreadPool};
 pub use pooling::{PoolShape, average_pool_f32, average_pool_u8, max_pool, max_pool_f32};
 pub use quantize_layout::quantize_nchw_to_nhwc;
-pub use rows_f32::{layer_norm_f32, map_f32, softmax_f32};
+pub use rows_f32::{layer_norm_f32, softmax_f32};
 pub use table::{KERNELS, Kernel};
 pub use transpose::{nchw_to_nhwc, nhwc_to_nchw};

@@ -1,4 +1,4 @@
-//! f32 functions element by element and over rows, with the transcendental functions as arguments.
+//! f32 functions over rows, with the transcendental functions as arguments.
 //!
 //! The numeric contract (section 7) names every function as a sequence of single operations; their definitions are the caller's, and
 //! here they are compiled for the instruction set. Sums have one accumulator per row in ascending index, so several rows are summed
@@ -14,39 +14,10 @@ use crate::vectorize::Vectorize;
 
 /// Rows that are summed side by side.
 const ROWS: usize = 8;
-/// Elements of a task are a multiple of this.
+/// Elements whose largest is found side by side.
 const UNIT: usize = 64;
 /// What a transcendental function costs, in multiply-adds.
 const COST: usize = 16;
-
-/// `out[i] = f(x[i])`. `f` should be `#[inline]` all the way down.
-///
-/// # Errors
-/// When the lengths differ, or a task panicked.
-pub fn map_f32(exec: Exec<'_>, f: &(impl Fn(f32) -> f32 + Sync), x: &[f32], out: &mut [f32]) -> Result<()> {
-    check_len("the output", out.len(), x.len())?;
-    let (n, out) = (x.len(), SharedOut::new(out));
-    exec.split(n, UNIT, exec.parts(n.saturating_mul(COST), n.div_ceil(UNIT)), &|from, to| {
-        // SAFETY: `split` gives each element to one task.
-        let out = unsafe { out.part(from, to - from) };
-        exec.isa.run(Map { f, x: &x[from..to], out });
-    })
-}
-
-struct Map<'a, F> {
-    f: &'a F,
-    x: &'a [f32],
-    out: &'a mut [f32],
-}
-
-impl<F: Fn(f32) -> f32> Vectorize for Map<'_, F> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run(self) {
-        self.out.iter_mut().zip(self.x).for_each(|(y, x)| *y = (self.f)(*x));
-    }
-}
 
 /// Softmax of every row of `len` elements: subtract the maximum, `exp`, sum, divide.
 ///

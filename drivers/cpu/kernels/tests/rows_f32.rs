@@ -1,10 +1,10 @@
-//! f32 functions, Softmax and LayerNormalization: the bits of the reference's sequences.
+//! Softmax and LayerNormalization: the bits of the reference's sequences.
 
 mod common;
 
 use common::{Rng, for_each_exec};
-use ottava_hal::refmath::float::{erf, exp, layer_norm_row, sigmoid, softmax_row, tanh};
-use ottava_kernels::{layer_norm_f32, map_f32, softmax_f32};
+use ottava_hal::refmath::float::{exp, layer_norm_row, softmax_row};
+use ottava_kernels::{layer_norm_f32, softmax_f32};
 
 /// Bits; any NaN is one NaN.
 fn bits(values: &[f32]) -> Vec<u32> {
@@ -18,23 +18,6 @@ fn values(n: usize, scale: f32, rng: &mut Rng) -> Vec<f32> {
         _ => rng.float(-scale, scale),
     };
     (0..n).map(|_| value(rng)).collect()
-}
-
-#[test]
-fn functions_give_the_bits_of_their_sequences() {
-    let mut rng = Rng(71);
-    let functions: [fn(f32) -> f32; 4] = [erf, exp, sigmoid, tanh];
-    for (f, scale) in functions.into_iter().zip([4.0, 100.0, 20.0, 5.0]) {
-        for n in [0, 1, 63, 1000] {
-            let x = values(n, scale, &mut rng);
-            let want: Vec<f32> = x.iter().map(|x| f(*x)).collect();
-            for_each_exec(|exec, name| {
-                let mut out = vec![9.0; n];
-                map_f32(exec, &f, &x, &mut out).unwrap();
-                assert_eq!(bits(&out), bits(&want), "{name}");
-            });
-        }
-    }
 }
 
 #[test]
@@ -66,7 +49,6 @@ fn rows_give_the_bits_of_their_sequences() {
 #[test]
 fn wrong_lengths_are_errors() {
     for_each_exec(|exec, _| {
-        assert!(map_f32(exec, &exp, &[1.0], &mut [0.0; 2]).is_err());
         assert!(softmax_f32(exec, 2, &exp, &[1.0; 3], &mut [0.0; 3]).is_err());
         assert!(softmax_f32(exec, 0, &exp, &[], &mut []).is_err());
         assert!(layer_norm_f32(exec, [Some(&[1.0]), None], 2, 0.1, &[1.0; 2], &mut [0.0; 2]).is_err());
