@@ -375,7 +375,7 @@ impl Job<'_> {
         let [y, x] = pixels.cursor(range.start);
         let line = range.len().min(pixels.wide - x);
         // A line that ends within a tile is cheaper as tiles that go on in the next one.
-        let splits = line < range.len() && line % GEMM_ROWS != 0;
+        let splits = line < range.len() && !line.is_multiple_of(GEMM_ROWS);
         let tiles = line / GEMM_ROWS;
         if tiles == 0 || splits || place.cols != COLS {
             return 0;
