@@ -25,7 +25,7 @@ fn options_are_checked() {
     assert_eq!(open(&[]).unwrap().info().isa, Isa::detect().name());
     assert!(message(&[("isa", "mmx")]).contains("portable"));
     assert!(message(&[("threads", "0")]).contains("from 1 to"));
-    assert!(message(&[("thread", "1")]).contains("threads, isa"));
+    assert!(message(&[("thread", "1")]).contains("threads, grain, isa"));
     assert!(CpuDriver.open("gpu", &Options::new()).is_err());
 }
 
