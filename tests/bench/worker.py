@@ -110,6 +110,8 @@ def networks(arguments):
     if not arguments.models:
         return found or sys.exit("name a model, or a folder with --models")
     folder = Path(arguments.models)
+    if not folder.is_dir():
+        sys.exit(f"{folder}: there is no such folder")
     for name in arguments.only.split(","):
         for variant in arguments.variant.split(","):
             model = folder / f"{name}.{variant}.onnx"
