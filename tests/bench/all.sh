@@ -9,6 +9,7 @@
 set -eu
 [ $# -ge 1 ] || { echo "usage: $0 FOLDER [OUT]" >&2; exit 2; }
 models=$1
+[ -d "$models" ] || { echo "$models: there is no such folder" >&2; exit 2; }
 out=${2:-target/bench}
 root=$(cd "$(dirname "$0")/../.." && pwd)
 python=${PYTHON:-python3}

@@ -64,4 +64,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    worker.run(main)

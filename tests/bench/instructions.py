@@ -87,6 +87,14 @@ def show(label, now, before):
     print(worker.table(["function", "instructions", "share", "ratio"], rows))
 
 
+def figures_of(path):
+    """What an earlier build's `--json` holds."""
+    try:
+        return json.loads(Path(path).read_text())["networks"]
+    except (ValueError, KeyError, TypeError):
+        sys.exit(f"{path}: this is no file that --json has written")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("ottava")
@@ -97,7 +105,9 @@ def main():
     a = parser.parse_args()
     if not shutil.which("valgrind"):
         sys.exit("valgrind is not installed, and nothing else counts instructions here; install it (apt-get install valgrind)")
-    before = json.loads(Path(a.against).read_text())["networks"] if a.against else {}
+    if not shutil.which(a.ottava):
+        sys.exit(f"{a.ottava}: there is no such program")
+    before = figures_of(a.against) if a.against else {}
     figures = {}
     for label, model, raw_input in worker.networks(a):
         figures[label] = measure(a, model, raw_input)
@@ -113,4 +123,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    worker.run(main)

@@ -13,28 +13,29 @@ Python alone.
 import argparse
 import json
 import statistics
-import subprocess
 import sys
 import time
 from pathlib import Path
+
+import worker
 
 
 def start(command):
     """One worker's times in milliseconds: process, ready, first, later."""
     begin = time.perf_counter()
-    worker = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
-    line = worker.stdout.readline()
-    process = (time.perf_counter() - begin) * 1e3
+    process = worker.start(command)
+    line = process.stdout.readline()
+    until_ready = (time.perf_counter() - begin) * 1e3
     if not line:
-        sys.exit(f"{command[0]} ended with exit code {worker.wait()}")
+        sys.exit(f"{command[0]} ended with exit code {process.wait()}")
     ready = json.loads(line)
-    worker.stdin.write("run 1\n")
-    later = json.loads(worker.stdout.readline())["lat_us"][0] / 1e3
-    worker.stdin.write("quit\n")
-    worker.stdin.close()
-    worker.wait()
+    process.stdin.write("run 1\n")
+    later = json.loads(process.stdout.readline())["lat_us"][0] / 1e3
+    process.stdin.write("quit\n")
+    process.stdin.close()
+    process.wait()
     first = ready["load_ms"] - ready["ready_ms"]
-    return {"process": process, "to ready": process - first, "ready": ready["ready_ms"], "first": first, "later": later}
+    return {"process": until_ready, "to ready": until_ready - first, "ready": ready["ready_ms"], "first": first, "later": later}
 
 
 def main():
@@ -53,4 +54,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    worker.run(main)

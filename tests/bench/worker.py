@@ -15,12 +15,30 @@ from pathlib import Path
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
+def start(command):
+    """A process that reads and writes lines; a command that is not there ends the run with one line."""
+    try:
+        return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
+    except OSError as e:
+        sys.exit(f"{command[0]}: {e.strerror}")
+
+
+def run(main):
+    """Runs a script; a path that cannot be read or written is one line and no traceback."""
+    try:
+        main()
+    except BrokenPipeError:
+        sys.exit("a worker ended early")
+    except OSError as e:
+        sys.exit(f"{e.filename}: {e.strerror}" if e.filename else str(e))
+
+
 class Worker:
     """A process that is ready to run one network."""
 
     def __init__(self, label, command):
         self.label = label
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
+        self.process = start(command)
         self.ready = self.read()
 
     def read(self):
@@ -92,6 +110,8 @@ def networks(arguments):
     if not arguments.models:
         return found or sys.exit("name a model, or a folder with --models")
     folder = Path(arguments.models)
+    if not folder.is_dir():
+        sys.exit(f"{folder}: there is no such folder")
     for name in arguments.only.split(","):
         for variant in arguments.variant.split(","):
             model = folder / f"{name}.{variant}.onnx"
