@@ -302,31 +302,50 @@ impl Vectorize for Forward<'_> {
     fn run(self) {
         let (c, wide, line) = (self.tiles.channels, self.tiles.n[1], self.tiles.frame.w * self.tiles.channels);
         let plane = self.rows.len() * wide * c;
-        for (tile, (ty, tx)) in self.rows.flat_map(|ty| (0..wide).map(move |tx| (ty, tx))).enumerate() {
-            let corner = 2 * ty * line + 2 * tx * c;
-            for ci in (0..c).step_by(LANES) {
-                let mut rows = [[[0i16; LANES]; 4]; 4];
-                for x in 0..4 {
-                    let mut d = [[0i16; LANES]; 4];
-                    for (y, d) in d.iter_mut().enumerate() {
-                        let from = &self.framed[corner + y * line + x * c + ci..][..LANES];
-                        for i in 0..LANES {
-                            d[i] = i16::from(from[i]);
-                        }
-                    }
-                    let column = forward([&d[0], &d[1], &d[2], &d[3]]);
-                    for (row, lanes) in rows.iter_mut().zip(column) {
-                        row[x] = lanes;
-                    }
+        // One check for all: a tile reads four rows of four pixels, and writes its channels at sixteen positions.
+        let end = (2 * self.rows.end + 1) * line + (2 * wide + 2) * c;
+        assert!(c.is_multiple_of(LANES) && end <= self.framed.len() && POSITIONS * plane <= self.v.len());
+        let (mut tile, v) = (0, self.v.as_mut_ptr());
+        for ty in self.rows {
+            for tx in 0..wide {
+                for ci in (0..c).step_by(LANES) {
+                    let corner = 2 * ty * line + 2 * tx * c + ci;
+                    // SAFETY: `ty` and `tx` are tiles of the frame and `ci + LANES <= c`, so the reads end by `end` and the writes
+                    // by `POSITIONS * plane`, both checked above.
+                    unsafe { tile_forward(self.framed.as_ptr().add(corner), [line, c], v.add(tile * c + ci), plane) };
                 }
-                for (y, row) in rows.iter().enumerate() {
-                    let out = forward([&row[0], &row[1], &row[2], &row[3]]);
-                    for (x, lanes) in out.iter().enumerate() {
-                        let at = (4 * y + x) * plane + tile * c + ci;
-                        self.v[at..at + LANES].copy_from_slice(lanes);
-                    }
-                }
+                tile += 1;
             }
+        }
+    }
+}
+
+/// Sixteen channels of one tile.
+///
+/// # Safety
+/// `LANES` bytes may be read at four rows of four pixels, `line` and `pixel` apart, and `LANES` words written at sixteen positions, `plane`
+/// apart.
+#[inline(always)]
+unsafe fn tile_forward(from: *const u8, [line, pixel]: [usize; 2], to: *mut i16, plane: usize) {
+    let mut rows = [[[0i16; LANES]; 4]; 4];
+    for x in 0..4 {
+        let mut d = [[0i16; LANES]; 4];
+        for (y, d) in d.iter_mut().enumerate() {
+            // SAFETY: passed on to the caller.
+            let bytes = unsafe { from.add(y * line + x * pixel).cast::<[u8; LANES]>().read() };
+            for i in 0..LANES {
+                d[i] = i16::from(bytes[i]);
+            }
+        }
+        let column = forward([&d[0], &d[1], &d[2], &d[3]]);
+        for (row, lanes) in rows.iter_mut().zip(column) {
+            row[x] = lanes;
+        }
+    }
+    for (y, row) in rows.iter().enumerate() {
+        for (x, lanes) in forward([&row[0], &row[1], &row[2], &row[3]]).iter().enumerate() {
+            // SAFETY: passed on to the caller.
+            unsafe { to.add((4 * y + x) * plane).cast::<Lanes>().write(*lanes) };
         }
     }
 }
