@@ -91,6 +91,11 @@ fn read_config(text: &str) -> Result<NpuConfig> {
         return NpuConfig::preset(text).map_err(invalid);
     }
     let unreadable = |e: std::io::Error| Error::invalid(format!("option config: cannot read `{text}`: {e}"));
+    // A pipe or device would be waited for, and what a system makes up as it is read has no size.
+    let data = std::fs::metadata(Path::new(text)).map_err(unreadable)?;
+    if !data.is_file() || data.len() == 0 {
+        return Err(Error::invalid(format!("option config: `{text}` is no regular file, or it is empty")));
+    }
     let file = std::fs::File::open(Path::new(text)).map_err(unreadable)?;
     let mut content = String::new();
     file.take(MAX_CONFIG_BYTES + 1).read_to_string(&mut content).map_err(unreadable)?;
@@ -116,6 +121,8 @@ mod tests {
         assert!(message(&[("confg", "x")]).contains("it has config, realtime"));
         assert!(message(&[("config", "edge17")]).contains("did you mean `edge16`"));
         assert!(message(&[("config", "./none.ron")]).contains("cannot read `./none.ron`"));
+        assert!(message(&[("config", "/dev/null")]).contains("no regular file"));
+        assert!(message(&[("config", "./")]).contains("no regular file"));
         assert!(message(&[("realtime", "fast")]).contains("expected off or a factor"));
         assert!(message(&[("memory", "-1")]).contains("number of bytes"));
         assert!(message(&[("watchdog", "0")]).contains("number of cycles"));

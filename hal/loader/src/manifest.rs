@@ -86,6 +86,10 @@ impl Manifest {
     /// Reads and checks a manifest.
     pub fn read(path: &Path) -> Result<Self> {
         let cannot = |e: std::io::Error| invalid(path, format_args!("cannot be read: {e}"));
+        // A pipe or device would be waited for.
+        if !path.metadata().map_err(cannot)?.is_file() {
+            return Err(invalid(path, "is no regular file"));
+        }
         let mut text = String::new();
         File::open(path).map_err(cannot)?.take(MAX_BYTES + 1).read_to_string(&mut text).map_err(cannot)?;
         if text.len() as u64 > MAX_BYTES {

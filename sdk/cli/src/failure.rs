@@ -14,6 +14,14 @@ pub enum Failure {
 }
 
 impl Failure {
+    /// The reason in one line.
+    pub fn text(&self) -> String {
+        match self {
+            Self::Check(text) | Self::Usage(text) => text.clone(),
+            Self::Error(e) => e.to_string(),
+        }
+    }
+
     /// 1 check, 2 usage, 3 bad input, 4 a device or driver failed.
     pub fn exit_code(&self) -> ExitCode {
         ExitCode::from(match self {

@@ -1,6 +1,7 @@
 //! Options that several verbs share.
 
 use crate::failure::{Failure, Result};
+use crate::verbs::Context;
 use ottava::{Affine, DeviceOptions, Model, Registry, SessionOptions, Tensor};
 use std::path::{Path, PathBuf};
 
@@ -133,10 +134,12 @@ pub fn finite(text: &str) -> Result<f64, String> {
     text.parse().ok().filter(|v: &f64| v.is_finite()).ok_or_else(|| format!("`{text}` is not a finite number"))
 }
 
-/// Refuses to write over what is read.
-pub fn refuse_same(output: &Path, inputs: &[&Path]) -> Result<()> {
-    let same = |input: &&&Path| is_same_file(output, input);
-    match inputs.iter().find(same) {
+/// Refuses to write over what is read: the inputs of a verb, the configuration, what it names, and loaded libraries. Every
+/// verb asks this before it writes a file that the user names.
+pub fn refuse_same(output: &Path, inputs: &[&Path], cx: &Context) -> Result<()> {
+    let others = cx.registry.files_read();
+    let mut all = inputs.iter().copied().chain(others.iter().map(PathBuf::as_path));
+    match all.find(|input| is_same_file(output, input)) {
         None => Ok(()),
         Some(input) => Err(Failure::Usage(format!(
             "`{}` would be written over the input `{}`; choose another name",
@@ -183,12 +186,28 @@ pub fn make_folder(path: &Path) -> Result<()> {
     })
 }
 
+/// Says at once that a file cannot be written, before long work that ends in writing it. A new file is tried out under its
+/// name and taken away again; one that is there stays as it is.
+pub fn check_writable(path: &Path) -> Result<()> {
+    let known = std::fs::metadata(path);
+    if known.as_ref().is_ok_and(|m| !m.is_file() && !m.is_dir()) {
+        return Ok(()); // A pipe or a terminal: opening it could wait.
+    }
+    let mut options = std::fs::OpenOptions::new();
+    let is_new = known.is_err();
+    let tried = options.write(true).create_new(is_new).open(path).map(drop);
+    let tried = tried.and_then(|()| if is_new { std::fs::remove_file(path) } else { Ok(()) });
+    tried.map_err(|e| not_written(path, &e))
+}
+
+fn not_written(path: &Path, e: &std::io::Error) -> Failure {
+    let error = ottava::Error::invalid(ottava::codes::DATA_WRITE, format!("cannot write the file: {e}"));
+    Failure::Error(error.in_file(path).help("check the folder, who may write to it, and the free space"))
+}
+
 /// Writes a text file.
 pub fn write_file(path: &Path, content: &[u8]) -> Result<()> {
-    std::fs::write(path, content).map_err(|e| {
-        let error = ottava::Error::invalid(ottava::codes::DATA_WRITE, format!("cannot write the file: {e}"));
-        Failure::Error(error.in_file(path).help("check the folder, who may write to it, and the free space"))
-    })
+    std::fs::write(path, content).map_err(|e| not_written(path, &e))
 }
 
 /// The preprocessing block of a recipe, if one is named.

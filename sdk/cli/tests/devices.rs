@@ -24,6 +24,21 @@ fn devices_of(explained: &Value) -> Vec<(String, String)> {
 }
 
 #[test]
+fn devices_say_which_instruction_sets_there_are() {
+    let dir = folder();
+    let config = r#"Ottava(devices: [(id: "c", driver: "cpu", options: {"isa": "portable"})])"#;
+    std::fs::write(dir.path().join("ottava.ron"), config).unwrap();
+    let json = ottava(dir.path(), &["devices", "--json"]).json();
+    let cpu = json["devices"].as_array().unwrap().iter().find(|d| d["id"] == "cpu").unwrap();
+    let isas = cpu["isas"].as_array().unwrap();
+    assert!(isas.contains(&cpu["isa"]) && isas.contains(&"portable".into()) && !isas.contains(&"auto".into()), "{cpu}");
+    assert_eq!(json["configured"][0]["isa"], "portable");
+    let text = ottava(dir.path(), &["devices"]).stdout;
+    let names: Vec<&str> = isas.iter().filter_map(Value::as_str).collect();
+    assert!(text.contains(&names.join(" ")), "{text}");
+}
+
+#[test]
 fn explain_gives_every_node_a_device_and_a_reason() {
     let dir = folder();
     prepared(dir.path(), SPLIT);

@@ -6,6 +6,7 @@ use common::{asset, folder, ottava};
 use ottava::Tuning;
 use serde_json::Value;
 use std::path::Path;
+use std::process::Command;
 
 const CONFIG: &str = r#"Ottava(
     devices: [(id: "npu", driver: "npu", options: {"config": "edge16"}), (id: "cpu", driver: "cpu")],
@@ -68,6 +69,8 @@ fn a_file_is_written_read_and_used() {
     let json = explained(dir.path(), "q.onnx");
     assert_eq!(json["tuning"]["used"], true, "{}", json["tuning"]);
     assert!(json["tuning"]["file"].as_str().unwrap().ends_with("tune.ron") && has_measured(&json));
+    let text = ottava(dir.path(), &["bench", "q.onnx", "--runs", "1"]).stdout;
+    assert!(text.lines().any(|l| l.starts_with("tuning file tune.ron (used): measured on")), "{text}");
     let text = ottava(dir.path(), &["explain", "q.onnx"]).stdout;
     assert!(text.contains(" measured") && text.contains("tune.ron (used)"), "{text}");
     let devices = ottava(dir.path(), &["devices", "--json"]).json();
@@ -137,7 +140,16 @@ fn chosen_options_are_set_where_nothing_else_sets_them() {
     assert!(given.stderr.contains("threads=3"), "{}", given.stderr);
     tuning.devices[1].chosen = [("isa".to_owned(), "portable".to_owned())].into();
     save(dir.path(), &tuning);
-    ottava(dir.path(), &["explain", "q.onnx"]).fails(3, &["tune.ron", "chosen", "`isa`"]);
+    ottava(dir.path(), &["explain", "q.onnx"]).fails(3, &["tune.ron", "devices[1].chosen.isa", "`isa`"]);
+    for value in ["0", "999999", "many"] {
+        tuning.devices[1].chosen = [("threads".to_owned(), value.to_owned())].into();
+        save(dir.path(), &tuning);
+        for args in [["explain", "q.onnx"].as_slice(), &["devices"]] {
+            let run = ottava(dir.path(), args);
+            run.fails(3, &["tune.ron, key `devices[1].chosen.threads`", value, "from 1 to"]);
+            assert!(!run.stderr.contains("ottava.ron"), "{}", run.stderr);
+        }
+    }
 }
 
 #[test]
@@ -149,7 +161,18 @@ fn hostile_files_are_errors_that_name_file_and_key() {
     let with_time = |time: &str| format!("{}{time}{}", &whole[..cpu], &whole[end..]);
     let first = tuning.nodes[0].nodes[0].as_str();
     let stray = whole.replacen(&format!("\"{first}\""), "\"no such node\"", 1);
-    let cases: [(String, &[&str]); 12] = [
+    let names_end = whole.find("names: [").unwrap() + "names: [".len();
+    let with_name = |name: &str| format!("{}{name}, {}", &whole[..names_end], &whole[names_end..]);
+    let op = format!("op: {:?}", tuning.nodes[0].op);
+    let twice =
+        whole.replacen("\"cpu\": (best_us", "\"npu\": (best_us: 1.0, median_us: 1.0, runs: 1), \"npu\": (best_us", 1);
+    let cases: [(String, &[&str]); 18] = [
+        (twice, &["`npu` is given twice", "tune.ron:"]),
+        (with_name("\"\""), &["nodes[0].names[0]", "needs a name"]),
+        (with_name(&format!("{first:?}")), &["nodes[0].names[1]", "twice", first]),
+        (whole.replacen(&op, "op: \"Sine\"", 1), &["nodes[0].op", "`Sine`", &tuning.nodes[0].op]),
+        (whole.replacen("vendor: \"", &format!("vendor: \"{}", "x".repeat(300)), 1), &["cpu.vendor", "256"]),
+        (whole.replacen("isa: \"", &format!("isa: \"{}", "x".repeat(300)), 1), &["devices[0].isa", "256"]),
         (with_time("NaN"), &["costs.cpu.best_us", "NaN"]),
         (with_time("-1.0"), &["costs.cpu.best_us", "-1"]),
         (with_time("inf"), &["costs.cpu.best_us"]),
@@ -160,7 +183,7 @@ fn hostile_files_are_errors_that_name_file_and_key() {
         (whole.replacen("format: 1", "format: 7", 1), &["format", "7"]),
         (whole.replacen("signature:", "sig:", 1), &["unknown key `sig`", "tune.ron:"]),
         (whole[..whole.len() / 2].to_owned(), &["tune.ron:"]),
-        (String::new(), &["tune.ron:"]),
+        (String::new(), &["empty"]),
         ("[".repeat(100_000), &["tune.ron:"]),
     ];
     for (text, parts) in cases {
@@ -179,10 +202,66 @@ fn hostile_files_are_errors_that_name_file_and_key() {
 }
 
 #[test]
+fn what_a_configuration_names_is_a_regular_file() {
+    let (dir, _) = tuned();
+    std::fs::remove_file(dir.path().join("tune.ron")).unwrap();
+    for other in ["/proc/self/maps", "/dev/zero", "/proc/kmsg", ".", "/dev/tty"] {
+        configure(dir.path(), &format!("tuning: Some({other:?}),"));
+        ottava(dir.path(), &["explain", "q.onnx"]).fails(3, &["no regular file"]);
+    }
+    configure(dir.path(), NAMED);
+    let pipes = Command::new("mkfifo").args(["tune.ron", "chip.ron"]).current_dir(dir.path()).status();
+    if !pipes.is_ok_and(|s| s.success()) {
+        println!("skipped: no pipe can be made here");
+        return;
+    }
+    ottava(dir.path(), &["explain", "q.onnx"]).fails(3, &["tune.ron", "no regular file"]);
+    std::fs::write(dir.path().join("ottava.ron"), CONFIG.replace("edge16", "chip.ron").replace("TUNING", "")).unwrap();
+    ottava(dir.path(), &["explain", "q.onnx"]).fails(3, &["chip.ron", "no regular file"]);
+    let library = r#"Ottava(drivers: [Library(path: "tune.ron")])"#;
+    std::fs::write(dir.path().join("ottava.ron"), library).unwrap();
+    ottava(dir.path(), &["explain", "q.onnx"]).fails(3, &["tune.ron", "not a file"]);
+}
+
+#[test]
+fn nothing_that_is_read_is_written_over() {
+    let (dir, _) = tuned();
+    let (config, chip) = (dir.path().join("ottava.ron"), dir.path().join("chip.ron"));
+    std::fs::write(&chip, "Npu(name: \"own\")").unwrap();
+    let named = CONFIG.replace("edge16", "chip.ron").replace("TUNING", NAMED);
+    std::fs::write(&config, named).unwrap();
+    std::fs::write(dir.path().join("x.bin"), [0u8; 256]).unwrap();
+    std::fs::hard_link(dir.path().join("tune.ron"), dir.path().join("link.ron")).unwrap();
+    let before = |name: &str| std::fs::read(dir.path().join(name)).unwrap();
+    for target in ["q.onnx", "ottava.ron", "tune.ron", "chip.ron", "./link.ron", "x.bin"] {
+        let content = before(target);
+        let verbs: [&[&str]; 5] = [
+            &["bench", "q.onnx", "--raw-input", "image:f32:1x1x8x8:x.bin", "--tune", target],
+            &["compile", "q.onnx", "-o", target],
+            &["compile", "q.onnx", "--stop-after", "canonical", "-o", target],
+            &["calibrate", "q.onnx", "--data", "x.bin", "-o", target],
+            &["eval", "q.onnx", "--data", "x.bin", "--outputs", target],
+        ];
+        for args in verbs.into_iter().filter(|a| a[0] != "compile" || target != "x.bin") {
+            ottava(dir.path(), args).fails(2, &[target, "choose another name"]);
+        }
+        assert!(before(target) == content, "{target}");
+    }
+    ottava(dir.path(), &["calibrate", "--merge", "tune.ron", "x.bin", "-o", "x.bin"]).fails(2, &["x.bin"]);
+    let recipe = ["quantize", "q.onnx", "--dynamic", "-o", "o.onnx", "--save-recipe", "tune.ron"];
+    ottava(dir.path(), &recipe).fails(2, &["tune.ron"]);
+    ottava(dir.path(), &["demo", "-o", "."]).fails(2, &["chip.ron"]);
+}
+
+#[test]
 fn wrong_usage_is_told() {
     let dir = folder();
     std::fs::copy(asset("digits.onnx"), dir.path().join("m.onnx")).unwrap();
     ottava(dir.path(), &["bench", "m.onnx", "--tune", "m.onnx"]).fails(2, &["m.onnx"]);
     ottava(dir.path(), &["bench", "m.onnx", "--tune", "t.ron", "--worker"]).fails(2, &["--worker"]);
-    ottava(dir.path(), &["bench", "m.onnx", "--tune", "no/t.ron", "--runs", "1"]).fails(3, &["no/t.ron"]);
+    for target in ["no/t.ron", "."] {
+        // So many runs would not end: the file is tried before anything is measured.
+        let args = ["bench", "m.onnx", "--tune", target, "--runs", "10000000"];
+        ottava(dir.path(), &args).fails(3, &[target, "cannot write the file"]);
+    }
 }

@@ -29,6 +29,10 @@ fn the_worker_answers_run_out_and_quit() {
     let bytes = std::fs::read(dir.path().join("y.bin")).unwrap();
     let sum: f32 = bytes.chunks_exact(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]])).sum();
     assert!((sum - 1.0).abs() < 1e-5, "{sum}");
+    for (target, part) in [("/nodir/x", "/nodir/x"), ("x.bin", "over the input"), (model.as_str(), "over the input")] {
+        writeln!(stdin, "out {target}").unwrap();
+        assert!(answer()["error"].as_str().unwrap().contains(part), "{target}");
+    }
     writeln!(stdin, "walk").unwrap();
     assert!(answer()["error"].as_str().unwrap().contains("walk"));
     writeln!(stdin, "quit").unwrap();

@@ -2,14 +2,14 @@
 
 use super::Context;
 use super::tune;
-use super::worker::{self, RawInput};
+use super::worker::{self, RawInput, Work};
 use crate::failure::{Failure, Result};
-use crate::options::NetworkArgs;
+use crate::options::{NetworkArgs, refuse_same};
 use crate::text::{bytes, count, table};
 use crate::ui::Answer;
 use ottava::{Affine, DataType, Model, Session, Tensor};
 use serde_json::json;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 /// Measure latency and throughput.
@@ -67,19 +67,27 @@ pub fn run(args: &Args, cx: &Context) -> Result<Answer> {
     }
     if let Some(file) = &args.tune {
         let inputs = |session: &Session| inputs(session, &raw, affine.unwrap_or_default());
-        return tune::run(file, &tune::Job { model: &model, options: &options, runs: args.runs, inputs: &inputs }, cx);
+        let read = files_read(args);
+        let job = tune::Job { model: &model, options: &options, runs: args.runs, read: &read, inputs: &inputs };
+        return tune::run(file, &job, cx);
     }
     let session = Session::new(&model, &cx.registry, &options)?;
     let ready_ms = start.elapsed().as_secs_f64() * 1e3;
     let inputs = inputs(&session, &raw, affine.unwrap_or_default())?;
     if args.worker {
-        worker::serve(&session, &inputs, start, ready_ms)?;
+        let may_write = |path: &Path| refuse_same(path, &files_read(args), cx);
+        worker::serve(&Work { session: &session, inputs: &inputs, may_write: &may_write }, start, ready_ms)?;
         return Ok(Answer::default());
     }
     cx.ui.diagnostics(&session.report().diagnostics);
     let mut answer = measure(args, &session, &inputs, cx)?;
     answer.json["ready_ms"] = json!(ready_ms);
     Ok(answer)
+}
+
+/// Everything that is read and must not be written over.
+fn files_read(args: &Args) -> Vec<&Path> {
+    std::iter::once(args.model.as_path()).chain(args.raw_input.iter().map(RawInput::file)).collect()
 }
 
 /// Symbols that the given data decides.
@@ -173,10 +181,10 @@ fn measure(args: &Args, session: &Session, inputs: &[Tensor], cx: &Context) -> R
     let gmacs = if median > 0.0 { macs as f64 / (median * 1e6) } else { 0.0 };
     let per_s = ms.len() as f64 / wall;
     let threads = threads_of(cx, session, args);
-    let tuning = report.tuning.as_ref().map(tune::report_json);
+    let tuning = report.tuning.as_ref();
     let rss = peak_rss_bytes();
     let memory = rss.map_or_else(|| "-".to_owned(), bytes);
-    let text = table(
+    let mut text = table(
         &["device", "threads", "median ms", "p10", "p90", "runs", "inferences/s", "MACs", "GMAC/s", "peak memory"],
         &[1, 2, 3, 4, 5, 6, 7, 8, 9],
         [vec![
@@ -192,10 +200,13 @@ fn measure(args: &Args, session: &Session, inputs: &[Tensor], cx: &Context) -> R
             memory,
         ]],
     );
+    if let Some(report) = tuning {
+        text += &format!("\n{}", tune::report_text(report));
+    }
     let json = json!({
         "median_ms": median, "p10_ms": p10, "p90_ms": p90, "runs": ms.len(), "threads": threads, "device": devices,
         "macs": macs, "gmacs_per_s": gmacs, "peak_rss_bytes": rss, "inferences_per_s": per_s,
-        "concurrency": args.concurrency, "tuning": tuning,
+        "concurrency": args.concurrency, "tuning": tuning.map(tune::report_json),
     });
     Ok(Answer::new(text, json))
 }

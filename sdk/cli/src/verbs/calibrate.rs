@@ -43,7 +43,6 @@ fn collect(args: &Args, cx: &Context) -> Result<Calibration> {
     let (Some(model), Some(data)) = (&args.model, &args.data) else {
         return Err(Failure::Usage("name a model and `--data`, or `--merge` files".to_owned()));
     };
-    refuse_same(&args.output, &[model, data])?;
     let model = Model::load(model)?;
     cx.ui.diagnostics(&model.diagnostics);
     let data = Data::load(data, preprocess(args.recipe.as_ref())?.as_ref())?;
@@ -60,6 +59,8 @@ fn collect(args: &Args, cx: &Context) -> Result<Calibration> {
 /// Collects or merges.
 pub fn run(args: &Args, cx: &Context) -> Result<Answer> {
     let start = Instant::now();
+    let given = args.model.iter().chain(&args.data).chain(&args.recipe).chain(&args.merge);
+    refuse_same(&args.output, &given.map(PathBuf::as_path).collect::<Vec<_>>(), cx)?;
     let calibration = if args.merge.is_empty() { collect(args, cx)? } else { ottava::merge_calibrations(&args.merge)? };
     if calibration.samples() == 0 {
         cx.ui.warn("no rows fall into this shard; its statistics are empty");

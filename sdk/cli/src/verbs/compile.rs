@@ -58,10 +58,10 @@ pub fn run(args: &Args, cx: &Context) -> Result<Answer> {
             PhaseArg::Canonical => Phase::Canonical,
             PhaseArg::Quantized => Phase::Quantized,
         };
-        return emit(args, &ottava::graph_text(&model, &cx.registry, &options, phase)?);
+        return emit(args, &ottava::graph_text(&model, &cx.registry, &options, phase)?, cx);
     }
     let Some(output) = &args.output else { return Err(Failure::Usage("name the plan: `-o P.plan`".into())) };
-    refuse_same(output, &[&args.model])?;
+    refuse_same(output, &[&args.model], cx)?;
     let compiled = ottava::compile(&model, &cx.registry, &options)?;
     cx.ui.diagnostics(&compiled.diagnostics);
     let saved = compiled.save(output)?;
@@ -75,9 +75,9 @@ pub fn run(args: &Args, cx: &Context) -> Result<Answer> {
 }
 
 /// The graph goes to the file that `-o` names, or to stdout.
-fn emit(args: &Args, text: &str) -> Result<Answer> {
+fn emit(args: &Args, text: &str, cx: &Context) -> Result<Answer> {
     if let Some(path) = &args.output {
-        refuse_same(path, &[&args.model])?;
+        refuse_same(path, &[&args.model], cx)?;
         write_file(path, text.as_bytes())?;
         return Ok(Answer::new(format!("written: {}", path.display()), json!({ "file": path.display().to_string() })));
     }

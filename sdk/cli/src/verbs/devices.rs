@@ -30,6 +30,12 @@ fn row(name: &str, version: &str, abi: Option<&str>, source: &str, status: &str,
     [name, version, abi.unwrap_or("-"), source, status, why].map(str::to_owned).to_vec()
 }
 
+/// Instruction sets that the option `isa` of a driver's devices takes here.
+fn isas(d: &DriverReport) -> Vec<&str> {
+    let options = d.options.iter().filter(|o| o.key == "isa");
+    options.flat_map(|o| &o.allowed).map(String::as_str).filter(|isa| *isa != "auto").collect()
+}
+
 /// The devices that the configuration names, opened as it says: what is wrong there is told here.
 fn configured(cx: &Context) -> Result<(Vec<Value>, Vec<Vec<String>>)> {
     let config = &cx.registry.config;
@@ -38,9 +44,9 @@ fn configured(cx: &Context) -> Result<(Vec<Value>, Vec<Vec<String>>)> {
     }
     let opened = cx.registry.open(&DeviceOptions::default())?;
     let one = |(entry, open): (&DeviceEntry, &OpenDevice)| {
-        let name = open.device.info().name.clone();
-        let row = vec![entry.id.clone(), entry.driver.clone(), name.clone()];
-        (json!({ "id": entry.id, "driver": entry.driver, "name": name }), row)
+        let info = open.device.info();
+        let row = vec![entry.id.clone(), entry.driver.clone(), info.isa.clone(), info.name.clone()];
+        (json!({ "id": entry.id, "driver": entry.driver, "isa": info.isa, "name": info.name }), row)
     };
     Ok(config.devices.iter().zip(&opened).map(one).unzip())
 }
@@ -61,8 +67,9 @@ pub fn run(args: &Args, cx: &Context) -> Result<Answer> {
             driver_rows.push(row(&d.info.name, &d.info.version, d.abi.as_deref(), &d.source, state, &why));
         }
         for info in d.devices.iter().flatten().filter(|_| d.enabled) {
+            let isas = isas(d);
             devices.push(json!({
-                "id": info.id, "driver": d.info.name, "kind": info.kind.name(), "name": info.name, "isa": info.isa,
+                "id": info.id, "driver": d.info.name, "kind": info.kind.name(), "name": info.name, "isa": info.isa, "isas": isas,
                 "memory_bytes": info.memory_bytes, "threads": info.threads,
             }));
             let memory = if info.memory_bytes == 0 { "-".to_owned() } else { bytes(info.memory_bytes) };
@@ -71,6 +78,7 @@ pub fn run(args: &Args, cx: &Context) -> Result<Answer> {
                 d.info.name.clone(),
                 info.kind.name().to_owned(),
                 info.isa.clone(),
+                if isas.is_empty() { "-".to_owned() } else { isas.join(" ") },
                 info.threads.to_string(),
                 memory,
                 info.name.clone(),
@@ -95,10 +103,14 @@ pub fn run(args: &Args, cx: &Context) -> Result<Answer> {
     };
     let mut text = table(&["driver", "version", "abi", "source", "status", "reason"], &[], driver_rows);
     text.push('\n');
-    text.push_str(&table(&["device", "driver", "kind", "isa", "threads", "memory", "name"], &[4, 5], device_rows));
+    text.push_str(&table(
+        &["device", "driver", "kind", "isa", "available", "threads", "memory", "name"],
+        &[5, 6],
+        device_rows,
+    ));
     if !configured.is_empty() {
         text.push('\n');
-        text.push_str(&table(&["configured", "driver", "name"], &[], configured_rows));
+        text.push_str(&table(&["configured", "driver", "isa", "name"], &[], configured_rows));
     }
     let tuning = match cx.registry.tuning() {
         Err(e) if args.why => {

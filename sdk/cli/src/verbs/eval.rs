@@ -88,13 +88,9 @@ fn check(args: &Args, cx: &Context) -> Result<()> {
         return Err(Failure::Usage("this metric compares with another model; name it: `--against MODEL`".to_owned()));
     }
     let Some(output) = &args.outputs else { return Ok(()) };
-    let inputs: Vec<&Path> = [&args.model, &args.data]
-        .into_iter()
-        .chain(&args.against)
-        .map(PathBuf::as_path)
-        .chain(cx.registry.config.file.as_deref())
-        .collect();
-    refuse_same(output, &inputs)
+    let inputs: Vec<&Path> =
+        [&args.model, &args.data].into_iter().chain(&args.against).chain(&args.recipe).map(PathBuf::as_path).collect();
+    refuse_same(output, &inputs, cx)
 }
 
 /// Evaluates.

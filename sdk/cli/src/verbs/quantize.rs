@@ -160,7 +160,9 @@ pub fn run(args: &Args, cx: &Context) -> Result<Answer> {
         .flatten()
         .map(PathBuf::as_path)
         .collect();
-    refuse_same(&args.output, &inputs)?;
+    for output in std::iter::once(&args.output).chain(&args.save_recipe) {
+        refuse_same(output, &inputs, cx)?;
+    }
     let recipe = recipe(args)?;
     let model = Model::load(&args.model)?;
     cx.ui.diagnostics(&model.diagnostics);

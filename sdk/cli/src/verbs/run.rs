@@ -63,10 +63,9 @@ fn inputs(args: &Args, model: &Model) -> Result<Vec<Tensor>> {
 }
 
 /// Everything that is read and must not be written over.
-fn files_read<'a>(args: &'a Args, cx: &'a Context) -> Vec<&'a Path> {
-    let path = |text: &'a String| Path::new(text.split_once('=').map_or(text.as_str(), |(_, path)| path));
-    let inputs = args.input.iter().map(path);
-    inputs.chain([args.model.as_path()]).chain(cx.registry.config.file.as_deref()).collect()
+fn files_read(args: &Args) -> Vec<&Path> {
+    let inputs = args.input.iter().map(|text| Path::new(text.split_once('=').map_or(text.as_str(), |(_, path)| path)));
+    inputs.chain([args.model.as_path()]).collect()
 }
 
 /// A file name for an output, unique among the others.
@@ -92,9 +91,9 @@ pub fn partitions(list: &[PartitionReport]) -> Vec<Value> {
 pub fn run(args: &Args, cx: &Context) -> Result<Answer> {
     let model = Model::load(&args.model)?;
     let inputs = inputs(args, &model)?;
-    let read = || files_read(args, cx);
+    let read = files_read(args);
     if let Some(profile) = &args.profile {
-        refuse_same(profile, &read())?;
+        refuse_same(profile, &read, cx)?;
     }
     let named: Vec<_> = model.inputs().into_iter().map(|(name, _)| name).zip(inputs.iter().cloned()).collect();
     args.network.expect_batch(&model, &named)?;
@@ -112,7 +111,7 @@ pub fn run(args: &Args, cx: &Context) -> Result<Answer> {
     let (mut json_rows, mut rows, mut taken) = (Vec::new(), Vec::new(), Vec::new());
     for ((name, _), tensor) in session.outputs().iter().zip(&outputs) {
         let path = args.output.join(file_name(name, &mut taken));
-        refuse_same(&path, &read())?;
+        refuse_same(&path, &read, cx)?;
         ottava::save_npy(&path, tensor)?;
         let file = path.display().to_string();
         let dtype = tensor.dtype().name();

@@ -65,8 +65,8 @@ impl From<Mode> for Timing {
 /// Simulates.
 pub fn run(args: &Args, cx: &Context) -> Result<Answer> {
     let mut config = chip(&args.npu)?;
-    let read = [Some(Path::new(&args.npu)), cx.registry.config.file.as_deref()];
-    refuse_same(&args.output, &read.into_iter().flatten().collect::<Vec<_>>())?;
+    let read = args.model.iter().chain(&args.layers).map(PathBuf::as_path).chain([Path::new(&args.npu)]);
+    refuse_same(&args.output, &read.collect::<Vec<_>>(), cx)?;
     if let Some(mode) = args.mode {
         config.array.timing = mode.into();
     }
@@ -88,7 +88,6 @@ fn chip(text: &str) -> Result<NpuConfig> {
 }
 
 fn of_layers(args: &Args, list: &Path, config: &NpuConfig, cx: &Context) -> Result<Answer> {
-    refuse_same(&args.output, &[list])?;
     let bad = |code: &str, e: String| Failure::Error(ottava::Error::invalid(code, e).in_file(list));
     let size = std::fs::metadata(list).map_or(0, |m| if m.is_file() { m.len() } else { u64::MAX });
     if size > layers::MAX_BYTES {
@@ -108,7 +107,6 @@ fn of_layers(args: &Args, list: &Path, config: &NpuConfig, cx: &Context) -> Resu
 
 /// A quantized model: the chip takes the int8 operators, the CPU the rest.
 fn of_model(args: &Args, path: &Path, config: &NpuConfig, cx: &Context) -> Result<Answer> {
-    refuse_same(&args.output, &[path])?;
     let chip = tempfile(config)?;
     let model = Model::load(path)?;
     model.expect_graph()?;

@@ -2,7 +2,7 @@
 
 use super::Context;
 use crate::failure::Result;
-use crate::options::{refuse_same, write_file};
+use crate::options::{check_writable, refuse_same, write_file};
 use crate::text::{table, time};
 use crate::ui::Answer;
 use ottava::{Model, Session, SessionOptions, Tensor, TuneOptions, TunedDevice, Tuning, TuningReport, TuningState};
@@ -17,13 +17,16 @@ pub struct Job<'a> {
     pub options: &'a SessionOptions,
     /// Most runs of what is compared.
     pub runs: usize,
+    /// Files of the inputs.
+    pub read: &'a [&'a Path],
     /// Its inputs, for a session.
     pub inputs: &'a dyn Fn(&Session) -> Result<Vec<Tensor>>,
 }
 
 /// Measures and writes the file.
 pub fn run(file: &Path, job: &Job, cx: &Context) -> Result<Answer> {
-    refuse_same(file, &[&job.model.origin])?;
+    refuse_same(file, job.read, cx)?;
+    check_writable(file)?;
     let mut plain = cx.registry.clone();
     plain.config.tuning = None;
     let inputs = (job.inputs)(&Session::new(job.model, &plain, job.options)?)?;

@@ -1,8 +1,8 @@
 //! The line protocol of `bench --worker`, which the comparison with other runtimes speaks.
 //!
 //! `{"ready":1,"load_ms":..,"ready_ms":..}` when loaded (`load_ms` has one inference in it, `ready_ms` has none); then `run N` is answered by `{"lat_us":[..]}`, `out FILE` writes the first output
-//! as raw f32 and answers `{"out":count}`, `quit` (or the end of the input) ends it. Anything else is answered by
-//! `{"error":..}`.
+//! as raw f32 and answers `{"out":count}`, `quit` (or the end of the input) ends it. Anything else, and a file that cannot
+//! be written, is answered by `{"error":..}`; a device that fails ends the worker.
 
 use crate::failure::{Failure, Result};
 use crate::options::write_file;
@@ -44,6 +44,11 @@ impl FromStr for RawInput {
 }
 
 impl RawInput {
+    /// The file.
+    pub fn file(&self) -> &Path {
+        &self.file
+    }
+
     /// The data.
     pub fn read(&self) -> Result<Tensor> {
         let bad =
@@ -53,8 +58,19 @@ impl RawInput {
     }
 }
 
+/// What a worker runs.
+pub struct Work<'a> {
+    /// The network.
+    pub session: &'a Session,
+    /// Its inputs.
+    pub inputs: &'a [Tensor],
+    /// Refuses a file that must not be written over.
+    pub may_write: &'a dyn Fn(&Path) -> Result<()>,
+}
+
 /// Answers commands until the end. `ready_ms` is the time from `start` until the session was there.
-pub fn serve(session: &Session, inputs: &[Tensor], start: Instant, ready_ms: f64) -> Result<()> {
+pub fn serve(work: &Work, start: Instant, ready_ms: f64) -> Result<()> {
+    let Work { session, inputs, .. } = *work;
     session.run_ordered(inputs, false)?;
     let load_ms = start.elapsed().as_secs_f64() * 1e3;
     to_stdout(&format!("{}\n", json!({ "ready": 1, "load_ms": load_ms, "ready_ms": ready_ms })))?;
@@ -65,7 +81,7 @@ pub fn serve(session: &Session, inputs: &[Tensor], start: Instant, ready_ms: f64
             (Some("quit"), _) => break,
             (None, _) => continue,
             (Some("run"), Some(n)) => latencies(session, inputs, n)?,
-            (Some("out"), Some(_)) => output(session, inputs, Path::new(line.trim()[3..].trim()))?,
+            (Some("out"), Some(_)) => output(work, Path::new(line.trim()[3..].trim()))?,
             _ => json!({ "error": format!("unknown command `{line}`; known are: run N, out FILE, quit") }),
         };
         to_stdout(&format!("{answer}\n"))?;
@@ -84,12 +100,15 @@ fn latencies(session: &Session, inputs: &[Tensor], n: &str) -> Result<serde_json
     Ok(json!({ "lat_us": us }))
 }
 
-fn output(session: &Session, inputs: &[Tensor], path: &Path) -> Result<serde_json::Value> {
-    let outputs = session.run_ordered(inputs, false)?.0;
+fn output(work: &Work, path: &Path) -> Result<serde_json::Value> {
+    let outputs = work.session.run_ordered(work.inputs, false)?.0;
     let values = outputs.first().map(Tensor::to_f32s).transpose().map_err(ottava::Error::from)?.unwrap_or_default();
     let bytes: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()).collect();
-    write_file(path, &bytes)?;
-    Ok(json!({ "out": values.len() }))
+    let written = (work.may_write)(path).and_then(|()| write_file(path, &bytes));
+    Ok(match written {
+        Ok(()) => json!({ "out": values.len() }),
+        Err(e) => json!({ "error": e.text() }),
+    })
 }
 
 #[cfg(test)]

@@ -145,8 +145,7 @@ impl Config {
             }
         }
         for value in self.devices.iter_mut().flat_map(|d| d.options.values_mut()) {
-            // Options that name a file: an NPU's chip.
-            if value.ends_with(".ron") {
+            if names_file(value) {
                 *value = folder.join(&*value).display().to_string();
             }
         }
@@ -160,10 +159,30 @@ impl Config {
         }
     }
 
+    /// The file itself and every file that it names.
+    pub(crate) fn files(&self) -> Vec<PathBuf> {
+        let library = |entry: &DriverEntry| match entry {
+            DriverEntry::Library { path, .. } => Some(path.clone()),
+            DriverEntry::Builtin(_) => None,
+        };
+        let options = self
+            .devices
+            .iter()
+            .flat_map(|d| d.options.values())
+            .filter(|v| names_file(v) || v.contains(std::path::is_separator));
+        let drivers = self.drivers.iter().flatten().filter_map(library);
+        self.file.iter().chain(&self.tuning).cloned().chain(drivers).chain(options.map(PathBuf::from)).collect()
+    }
+
     /// Reads a configuration from its text.
     pub fn from_ron(text: &str) -> Result<Self> {
         from_wire(ron_text::parse(text, codes::CONFIG, "configuration")?)
     }
+}
+
+/// Whether an option names a file: an NPU's chip.
+fn names_file(value: &str) -> bool {
+    value.ends_with(".ron")
 }
 
 fn mode(wire: wire::Requantize) -> RequantMode {

@@ -12,6 +12,7 @@ use crate::error::{Error, Result, codes};
 use crate::suggest;
 use ottava_hal::{Device, DeviceInfo, Driver, DriverInfo, OptionSpec, Options};
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// Name of the driver of the reference interpreter, which is always there.
@@ -90,6 +91,8 @@ pub struct DriverReport {
     pub devices: Result<Vec<DeviceInfo>>,
     /// Whether the configuration uses it.
     pub enabled: bool,
+    /// The options that its devices know.
+    pub options: Vec<OptionSpec>,
 }
 
 /// Options of the command or caller that go to every device that knows them.
@@ -131,9 +134,15 @@ impl Registry {
             let info = d.driver.info();
             let devices = d.driver.devices().map_err(|e| Error::device(&info.name, e));
             let (source, abi) = (d.source.clone(), d.abi.clone());
-            DriverReport { enabled: self.is_enabled(d), devices, info, source, abi }
+            DriverReport { enabled: self.is_enabled(d), devices, info, source, abi, options: d.driver.option_schema() }
         };
         self.drivers.iter().map(one).collect()
+    }
+
+    /// Every file that is read because of the configuration, or is loaded: nothing may write over them.
+    pub fn files_read(&self) -> Vec<PathBuf> {
+        let libraries = self.drivers.iter().filter(|d| d.source != BUILT_IN).map(|d| PathBuf::from(&d.source));
+        self.config.files().into_iter().chain(libraries).collect()
     }
 
     /// Libraries that were not taken, with the reasons.

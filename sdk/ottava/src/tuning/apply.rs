@@ -1,6 +1,6 @@
 //! A tuning file beside what is there: does it fit, and what follows.
 
-use super::{AGAIN, DeviceKey, Machine, ModelKey, Tuning, keys};
+use super::{AGAIN, DeviceKey, Machine, ModelKey, TunedDevice, Tuning, keys};
 use crate::error::{Error, Result, codes};
 use crate::registry::{DeviceOptions, OpenDevice, Registry};
 use ottava_compiler::{Measured, NodeSignature};
@@ -8,6 +8,9 @@ use ottava_graph::Diagnostic;
 use ottava_hal::Options;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+
+/// Characters of a text from a file that a message shows.
+const MAX_TEXT: usize = 256;
 
 /// What became of a tuning file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,8 +68,8 @@ pub(crate) fn of_devices(registry: &Registry, devices: &[OpenDevice]) -> Result<
         };
         let here = keys::device(registry, open)?;
         wrong = wrong.or_else(|| other_device(&open.id, &found.key, &here));
-        known_options(registry, file, open, &found.chosen)?;
     }
+    check_options(registry, file, &tuning, devices, wrong.is_none())?;
     Ok(Some(match wrong {
         Some(text) => Applied { report: report(file, TuningState::Refused, text), tuning: None },
         None => {
@@ -88,24 +91,58 @@ impl Registry {
         }
         let mut applied = of_devices(self, &self.open(&DeviceOptions::default())?)?;
         if let Some(Applied { report, tuning: Some(tuning) }) = &mut applied {
-            report.text += &format!("; for the model `{}` {} alone", tuning.model.name, tuning.model.sha256);
+            report.text += &format!("; for the model `{}` {} alone", brief(&tuning.model.name), tuning.model.sha256);
         }
         Ok(applied.map(|a| a.report))
     }
 }
 
+/// What the file sets must be options that tuning compares and, where the file fits, values that the devices take.
+fn check_options(reg: &Registry, file: &Path, tuning: &Tuning, devices: &[OpenDevice], fits: bool) -> Result<()> {
+    for (i, found) in tuning.devices.iter().enumerate() {
+        let Some(open) = devices.iter().find(|d| d.id == found.id) else { continue };
+        known_options(reg, open, &found.chosen).map_err(|(key, e)| in_chosen(e, file, i, &key))?;
+        if fits {
+            good_values(reg, found).map_err(|(key, e)| in_chosen(e, file, i, &key))?;
+        }
+    }
+    Ok(())
+}
+
+/// Names the file and the option that is wrong in it.
+fn in_chosen(e: Error, file: &Path, i: usize, key: &str) -> Error {
+    e.in_file(file).at(format!("key `devices[{i}].chosen.{key}`"))
+}
+
 /// Options that a file sets must be of those that tuning compares: it must not change what a device computes.
-fn known_options(registry: &Registry, file: &Path, open: &OpenDevice, chosen: &Options) -> Result<()> {
+fn known_options(registry: &Registry, open: &OpenDevice, chosen: &Options) -> Result<(), (String, Error)> {
     let schema = registry.option_schema(&open.driver.name);
     let known: Vec<&str> = schema.iter().filter(|s| !s.tune.is_empty()).map(|s| s.key.as_str()).collect();
     match chosen.keys().find(|key| !known.contains(&key.as_str())) {
         None => Ok(()),
         Some(key) => {
             let what = format!("the option `{key}` of the device `{}` is none that tuning sets", open.id);
-            let e = Error::invalid(codes::TUNING, what).in_file(file).at("key `devices[].chosen`");
-            Err(e.help(crate::suggest::hint(key, known)))
+            Err((key.clone(), Error::invalid(codes::TUNING, what).help(crate::suggest::hint(key, known))))
         }
     }
+}
+
+/// Values that a file sets must be of those that the device takes: it is opened with each, as only its driver knows.
+fn good_values(registry: &Registry, found: &TunedDevice) -> Result<(), (String, Error)> {
+    for (key, value) in &found.chosen {
+        let one = Options::from([(key.clone(), value.clone())]);
+        let options = DeviceOptions { tuned: [(found.id.clone(), one)].into(), ..DeviceOptions::default() };
+        match registry.open_one(&found.id, &options) {
+            Err(Error::Invalid(d)) => {
+                let what = format!("the device `{}` does not take this value: {}", found.id, d.message);
+                let e = Error::invalid(codes::TUNING, what).found(format!("`{}`", brief(value)));
+                return Err((key.clone(), e.help(AGAIN)));
+            }
+            Err(e) => return Err((key.clone(), e)),
+            Ok(_) => {}
+        }
+    }
+    Ok(())
 }
 
 /// Compares the file with a model, and gives the costs of its nodes.
@@ -113,7 +150,7 @@ pub(crate) fn of_model(applied: &mut Applied, key: &ModelKey, nodes: &[NodeSigna
     let mut measured = Measured::default();
     let Some(tuning) = &applied.tuning else { return Ok(measured) };
     if tuning.model.sha256 != key.sha256 {
-        let side = |m: &ModelKey| format!("`{}` {}", m.name, m.sha256);
+        let side = |m: &ModelKey| format!("`{}` {}", brief(&m.name), m.sha256);
         let text = format!("measured for the model {}, this is {}", side(&tuning.model), side(key));
         applied.report = report(&applied.report.file, TuningState::Refused, text);
         return Ok(measured);
@@ -123,8 +160,14 @@ pub(crate) fn of_model(applied: &mut Applied, key: &ModelKey, nodes: &[NodeSigna
         let alike = nodes.iter().filter(|n| n.signature == entry.signature);
         let names: Vec<&str> = alike.map(|n| n.node.as_str()).collect();
         if let Some(stray) = entry.nodes.iter().find(|n| !names.contains(&n.as_str())) {
-            let e = Error::invalid(codes::TUNING, format!("the model has no node `{stray}` of this signature"));
+            let e =
+                Error::invalid(codes::TUNING, format!("the model has no node `{}` of this signature", brief(stray)));
             return Err(e.in_file(&applied.report.file).at(format!("key `nodes[{i}].names`")).help(AGAIN));
+        }
+        if let Some(other) = nodes.iter().find(|n| n.signature == entry.signature && n.op != entry.op) {
+            let e = Error::invalid(codes::TUNING, "the nodes of this signature have another operator");
+            let e = e.in_file(&applied.report.file).at(format!("key `nodes[{i}].op`"));
+            return Err(e.found(format!("`{}`", brief(&entry.op))).expected(&other.op).help(AGAIN));
         }
         if names.is_empty() {
             let e = Error::invalid(codes::TUNING, "the model has no node of this signature");
@@ -142,8 +185,16 @@ fn report(file: &Path, state: TuningState, text: String) -> TuningReport {
     TuningReport { file: file.to_path_buf(), state, text, chosen: BTreeMap::new() }
 }
 
+/// The beginning of a text from a file, for messages.
+pub(super) fn brief(text: &str) -> String {
+    match text.char_indices().nth(MAX_TEXT) {
+        None => text.to_owned(),
+        Some((end, _)) => format!("{}...", &text[..end]),
+    }
+}
+
 fn other_machine(file: &Machine, here: &Machine) -> Option<String> {
-    let side = |m: &Machine| format!("{} {} [{}]", m.vendor, m.model, m.features.join(" "));
+    let side = |m: &Machine| format!("{} {} [{}]", m.vendor, m.model, brief(&m.features.join(" ")));
     (file != here).then(|| format!("measured on {}, this is {}", side(file), side(here)))
 }
 
@@ -151,7 +202,7 @@ fn other_device(id: &str, file: &DeviceKey, here: &DeviceKey) -> Option<String> 
     let side = |k: &DeviceKey| {
         let options: Vec<String> = k.options.iter().map(|(key, value)| format!("{key}={value}")).collect();
         let library = k.library.as_ref().map_or_else(String::new, |sha| format!(", library {sha}"));
-        format!("{} {} ({}{library}; options: {})", k.driver, k.version, k.isa, options.join(" "))
+        format!("{} {} ({}{library}; options: {})", k.driver, k.version, k.isa, brief(&options.join(" ")))
     };
     (file != here).then(|| format!("device `{id}` was measured as {}, this is {}", side(file), side(here)))
 }

@@ -127,13 +127,19 @@ impl Tuning {
     /// Reads a tuning file. Whether it fits machine, drivers and model is not looked at.
     pub fn load(path: &Path) -> Result<Self> {
         let failed = |e| Error::reading(codes::TUNING, path, &e);
-        let mut text = String::new();
-        let mut file = std::io::Read::take(std::fs::File::open(path).map_err(failed)?, MAX_BYTES + 1);
-        std::io::Read::read_to_string(&mut file, &mut text).map_err(failed)?;
-        if text.len() as u64 > MAX_BYTES {
-            let e = Error::invalid(codes::TUNING, "this is too large for a tuning file").in_file(path);
+        let data = std::fs::metadata(path).map_err(failed)?;
+        let refused = |what: &str| Error::invalid(codes::TUNING, what).in_file(path);
+        // A pipe or device would be waited for, and what a system makes up as it is read has no size.
+        if !data.is_file() || data.len() == 0 {
+            return Err(refused("this is no regular file, or it is empty").help(AGAIN));
+        }
+        if data.len() > MAX_BYTES {
+            let e = refused("this is too large for a tuning file").found(data.len());
             return Err(e.expected(format!("at most {MAX_BYTES} bytes")));
         }
+        let mut text = String::new();
+        let mut file = std::io::Read::take(std::fs::File::open(path).map_err(failed)?, MAX_BYTES);
+        std::io::Read::read_to_string(&mut file, &mut text).map_err(failed)?;
         Self::from_ron(&text).map_err(|e| match &e.detail().help {
             Some(_) => e.in_file(path),
             None => e.in_file(path).help(AGAIN),

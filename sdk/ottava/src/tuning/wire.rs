@@ -2,18 +2,25 @@
 //!
 //! Files come from anywhere: sizes, names and numbers are checked here, and every error names the key.
 
+use super::apply::brief;
 use super::{DeviceKey, Machine, ModelKey, Timing, TunedDevice, TunedNodes, Tuning, Variant};
 use crate::error::{Error, Result, codes};
 use crate::ron_text;
-use serde::{Deserialize, Serialize};
+use serde::de::{Error as _, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
+use std::marker::PhantomData;
 
 /// The format that is written, and the only one that is read.
 const FORMAT: u32 = 1;
 /// Three days; no node takes longer.
 const MAX_US: f64 = 3.0 * 24.0 * 3600.0 * 1e6;
+/// No text about a processor or driver has more characters.
+const MAX_TEXT: usize = 256;
 /// More devices than this are a mistake.
 const MAX_DEVICES: usize = 64;
+/// More extensions than this are a mistake.
+const MAX_FEATURES: usize = 256;
 
 #[derive(Serialize, Deserialize)]
 #[serde(rename = "Tuning", deny_unknown_fields)]
@@ -48,7 +55,9 @@ struct Device {
     version: String,
     library_sha256: Option<String>,
     isa: String,
+    #[serde(deserialize_with = "unique")]
     options: BTreeMap<String, String>,
+    #[serde(deserialize_with = "unique")]
     chosen: BTreeMap<String, String>,
     variants: Vec<Compared>,
 }
@@ -56,6 +65,7 @@ struct Device {
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Compared {
+    #[serde(deserialize_with = "unique")]
     options: BTreeMap<String, String>,
     time: Time,
 }
@@ -66,6 +76,7 @@ struct Nodes {
     signature: String,
     op: String,
     names: Vec<String>,
+    #[serde(deserialize_with = "unique")]
     costs: BTreeMap<String, Time>,
 }
 
@@ -75,6 +86,31 @@ struct Time {
     best_us: f64,
     median_us: f64,
     runs: u32,
+}
+
+/// A map in which no key is there twice.
+fn unique<'de, D: Deserializer<'de>, T: Deserialize<'de>>(d: D) -> Result<BTreeMap<String, T>, D::Error> {
+    struct Unique<T>(PhantomData<T>);
+
+    impl<'de, T: Deserialize<'de>> Visitor<'de> for Unique<T> {
+        type Value = BTreeMap<String, T>;
+
+        fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            f.write_str("a map")
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Self::Value, A::Error> {
+            let mut map = BTreeMap::new();
+            while let Some((key, value)) = entries.next_entry::<String, T>()? {
+                if map.contains_key(&key) {
+                    return Err(A::Error::custom(format!("the key `{}` is given twice", brief(&key))));
+                }
+                map.insert(key, value);
+            }
+            Ok(map)
+        }
+    }
+    d.deserialize_map(Unique(PhantomData))
 }
 
 /// The text of a file.
@@ -125,6 +161,10 @@ pub(super) fn parse(text: &str) -> Result<Tuning> {
     }
     let model = ModelKey { name: file.model.name, sha256: sha("model.sha256", file.model.sha256)? };
     let Cpu { vendor, model: name, features } = file.cpu;
+    short("cpu.vendor", &vendor)?;
+    short("cpu.model", &name)?;
+    at_most("cpu.features", features.len(), MAX_FEATURES)?;
+    features.iter().enumerate().try_for_each(|(i, text)| short(&format!("cpu.features[{i}]"), text))?;
     let devices = devices(file.devices)?;
     let ids: BTreeSet<&str> = devices.iter().map(|d| d.id.as_str()).collect();
     let nodes = nodes(file.nodes, &ids)?;
@@ -133,6 +173,25 @@ pub(super) fn parse(text: &str) -> Result<Tuning> {
 
 fn bad(key: &str, what: &str) -> Error {
     Error::invalid(codes::TUNING, what).at(format!("key `{key}`"))
+}
+
+fn at_most(key: &str, found: usize, most: usize) -> Result<()> {
+    match found <= most {
+        true => Ok(()),
+        false => {
+            Err(bad(key, "there are more entries than make sense").found(found).expected(format!("at most {most}")))
+        }
+    }
+}
+
+/// A text that messages can show as it is.
+fn short(key: &str, text: &str) -> Result<()> {
+    match text.chars().nth(MAX_TEXT).is_none() && !text.chars().any(char::is_control) {
+        true => Ok(()),
+        false => {
+            Err(bad(key, "this text is too long, or not visible").expected(format!("at most {MAX_TEXT} characters")))
+        }
+    }
 }
 
 /// A SHA-256 in lower-case hexadecimal digits.
@@ -145,12 +204,13 @@ fn sha(key: &str, text: String) -> Result<String> {
 }
 
 fn devices(list: Vec<Device>) -> Result<Vec<TunedDevice>> {
-    if list.len() > MAX_DEVICES {
-        return Err(bad("devices", "there are more entries than make sense").expected(format!("at most {MAX_DEVICES}")));
-    }
+    at_most("devices", list.len(), MAX_DEVICES)?;
     let mut found: Vec<TunedDevice> = Vec::with_capacity(list.len());
     for (i, d) in list.into_iter().enumerate() {
         let key = format!("devices[{i}]");
+        for (name, text) in [("id", &d.id), ("driver", &d.driver), ("version", &d.version), ("isa", &d.isa)] {
+            short(&format!("{key}.{name}"), text)?;
+        }
         if found.iter().any(|other| other.id == d.id) {
             return Err(bad(&format!("{key}.id"), "two devices have the same id").found(format!("{:?}", d.id)));
         }
@@ -166,17 +226,20 @@ fn devices(list: Vec<Device>) -> Result<Vec<TunedDevice>> {
 }
 
 fn nodes(list: Vec<Nodes>, devices: &BTreeSet<&str>) -> Result<Vec<TunedNodes>> {
-    let mut seen = BTreeSet::new();
+    let (mut seen, mut named) = (BTreeSet::new(), BTreeSet::new());
     let mut found = Vec::new();
     for (i, n) in list.into_iter().enumerate() {
         let key = format!("nodes[{i}]");
+        short(&format!("{key}.signature"), &n.signature)?;
         if !seen.insert(n.signature.clone()) {
             let e = bad(&format!("{key}.signature"), "two entries have the same signature");
             return Err(e.found(format!("{:?}", n.signature)));
         }
+        short(&format!("{key}.op"), &n.op)?;
+        names(&format!("{key}.names"), &n.names, &mut named)?;
         let mut costs = BTreeMap::new();
         for (id, time) in n.costs {
-            let key = format!("{key}.costs.{id}");
+            let key = format!("{key}.costs.{}", brief(&id));
             if !devices.contains(id.as_str()) {
                 let e = bad(&key, "the device is not among those that were measured");
                 return Err(e.help(crate::suggest::hint(&id, devices.iter().copied())));
@@ -187,6 +250,23 @@ fn nodes(list: Vec<Nodes>, devices: &BTreeSet<&str>) -> Result<Vec<TunedNodes>> 
         found.push(TunedNodes { signature: n.signature, op: n.op, nodes: n.names, costs });
     }
     Ok(found)
+}
+
+/// A node has a name, and that of no other.
+fn names(key: &str, list: &[String], known: &mut BTreeSet<String>) -> Result<()> {
+    if list.is_empty() {
+        return Err(bad(key, "an entry needs a node").found(0).expected("1 or more"));
+    }
+    for (i, name) in list.iter().enumerate() {
+        let key = format!("{key}[{i}]");
+        if name.is_empty() {
+            return Err(bad(&key, "a node needs a name"));
+        }
+        if !known.insert(name.clone()) {
+            return Err(bad(&key, "a node is there twice").found(format!("{:?}", brief(name))));
+        }
+    }
+    Ok(())
 }
 
 /// A time that can be one.

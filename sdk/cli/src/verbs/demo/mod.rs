@@ -10,7 +10,7 @@ mod split;
 use super::Context;
 use super::bench::quantile;
 use crate::failure::Result;
-use crate::options::{make_folder, write_file};
+use crate::options::{make_folder, refuse_same, write_file};
 use crate::ui::Answer;
 use ottava::{
     Data, EvaluateOptions, Evaluation, Metric, Model, QuantizeOptions, QuantizedModel, Registry, Session,
@@ -77,8 +77,14 @@ fn latency(session: &Session) -> Result<f64> {
     Ok(quantile(&ms, 0.5))
 }
 
+/// What is written into the folder.
+const FILES: [&str; 5] = ["chip.ron", "digits.onnx", "digits_int8.onnx", "trace.json", "report.html"];
+
 /// The whole road.
 pub fn run(args: &Args, cx: &Context) -> Result<Answer> {
+    for name in FILES {
+        refuse_same(&args.output.join(name), &[], cx)?;
+    }
     make_folder(&args.output)?;
     let found = find_out(&args.output, cx)?;
     let file = |name: &str| args.output.join(name);
