@@ -54,8 +54,8 @@ pub fn describe(graph: &Graph, node: &Node, x: ValueId, w: ValueId) -> Result<Or
     let (tx, tw) = (graph.ty(x), graph.ty(w));
     let axis = channel_axis(node, tw.shape.rank())?;
     let gemm = is(node, "Gemm");
-    if gemm && node.attrs.int("transA", 0)? != 0 {
-        return Ok(Err("transA has no integer form".into()));
+    if gemm && node.attrs.int("transA", 0)? != 0 && tx.shape.rank() != 2 {
+        return Ok(Err("its first operand is to be transposed and has no known rank".into()));
     }
     if tx.dtype.bits() > 16 || tw.dtype.bits() > 16 {
         return Ok(Err(format!("operands of {} and {}; the integer form has at most 16 bits", tx.dtype, tw.dtype)));

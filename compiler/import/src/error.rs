@@ -20,6 +20,12 @@ pub enum ImportError {
         /// What is wrong there.
         what: String,
     },
+    /// Unsupported: the bytes are a TFLite flatbuffer.
+    #[error("{origin}: a TFLite model, which is not part of this version of Ottava; export the network to ONNX")]
+    TensorFlowLite {
+        /// The file, or what stands for it.
+        origin: String,
+    },
     /// Invalid: a stored tensor contradicts itself.
     #[error("tensor `{tensor}`: {found}; expected {expected}")]
     Tensor {

@@ -254,6 +254,10 @@ fn import_error(origin: &Path, e: ImportError) -> Error {
                 .help(format!("the file is damaged or is not an ONNX {message}"))
         }
         ImportError::Refused { diagnostics, .. } => refused(&diagnostics),
+        ImportError::TensorFlowLite { .. } => {
+            Error::unsupported(codes::MODEL_UNSUPPORTED, "TFLite models are not part of this version of Ottava")
+                .help("export the network to ONNX")
+        }
         ImportError::UnsupportedTensor { .. } | ImportError::Export { .. } => {
             Error::unsupported(codes::MODEL_UNSUPPORTED, e.to_string())
         }

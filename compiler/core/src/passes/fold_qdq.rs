@@ -7,11 +7,11 @@
 //! operator's channels, a bias that does not fit 32 bits. An accumulator that may not fit 32 bits is folded with a
 //! warning: the reference sums it in 64 bits, devices refuse it with `ACC_OVERFLOW`.
 
-use super::rules::{PRODUCTS, commutes, dequantized, is, is_any, only_quantize};
+use super::rules::{PRODUCTS, commutes, dequantized, fresh, is, is_any, only_quantize};
 use crate::Cx;
 use crate::products::{BiasIntegers, OrWhy, Product, describe};
 use ottava_graph::{Diagnostic, Graph, Patch, Result, Uses, rewrite};
-use ottava_hal::{Node, RequantMode, ValueId};
+use ottava_hal::{Node, RequantMode, Value, ValueId};
 use std::collections::BTreeSet;
 
 /// Operators whose every input is data.
@@ -149,7 +149,7 @@ fn fold_product(graph: &Graph, uses: &Uses, index: usize) -> Result<Folding> {
         findings.push(Diagnostic::warning("Q0404", &node.name, format!("{why}; it is summed in 64 bits")));
     }
     let mut typed = node.clone();
-    typed.inputs = vec![Some(x), Some(w)];
+    typed.inputs = vec![Some(upright(graph, &mut patch, &mut typed, x)?), Some(w)];
     if let Some(bias) = &bias {
         typed.inputs.push(Some(product.bias_value(graph, &mut patch, node, &bias.values)?));
     }
@@ -165,6 +165,23 @@ fn fold_product(graph: &Graph, uses: &Uses, index: usize) -> Result<Folding> {
     }
     patch.insert.push(typed);
     Ok(Folding::Folded { patch: Box::new(patch), findings })
+}
+
+/// The first operand of a product; of a Gemm with transA the transposed one, for devices multiply rows.
+fn upright(graph: &Graph, patch: &mut Patch, typed: &mut Node, x: ValueId) -> Result<ValueId> {
+    if !is(typed, "Gemm") || typed.attrs.int("transA", 0)? == 0 {
+        return Ok(x);
+    }
+    typed.attrs.0.remove("transA");
+    let name = fresh(graph, patch, &format!("{}_a", typed.name));
+    let mut ty = graph.ty(x).clone();
+    ty.shape.0.reverse();
+    let mut transpose = Node::new(name.clone(), "Transpose", 13);
+    let id = patch.value(Value { name, ty, constant: None });
+    transpose.inputs = vec![Some(x)];
+    transpose.outputs = vec![id];
+    patch.insert.push(transpose);
+    Ok(id)
 }
 
 /// The bias as integers at the product's scale, or why there are none.

@@ -61,6 +61,9 @@ fn decode<M: prost::Message + Default>(
     if bytes.is_empty() {
         return Err(malformed(0, String::new(), "the file is empty".to_owned()));
     }
+    if bytes.get(4..8) == Some(b"TFL3") {
+        return Err(ImportError::TensorFlowLite { origin: origin.to_owned() });
+    }
     wire::scan(&bytes, shape).map_err(|e| malformed(e.offset, e.place, e.what))?;
     // The scan leaves the decoder little to refuse (a scalar of another wire type); it gives no offset.
     M::decode(bytes).map_err(|e| malformed(0, String::new(), e.to_string()))
@@ -91,6 +94,13 @@ mod tests {
         assert_eq!(back, model);
         let raw = back.graph.expect("a graph").initializer[0].raw_data.clone().expect("raw data");
         assert!(bytes.as_ptr_range().contains(&raw.as_ptr()));
+    }
+
+    #[test]
+    fn a_tflite_file_is_unsupported_and_not_damaged() {
+        let e = decode_model(Bytes::from_static(b"\x1c\0\0\0TFL3\x14\0\x20\0"), "m.tflite").expect_err("TFLite");
+        assert!(matches!(e, ImportError::TensorFlowLite { .. }), "{e:?}");
+        assert!(e.to_string().starts_with("m.tflite: a TFLite model, which is not part of this version"), "{e}");
     }
 
     #[test]

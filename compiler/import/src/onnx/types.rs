@@ -63,9 +63,15 @@ fn dim(name: &str, axis: usize, dim: &Dimension, unnamed: &impl Fn(usize) -> Str
         Some(DimValue::DimValue(n)) => {
             Refusal::invalid(format!("dimension {axis} of value `{name}` is {n}; expected 0 or more"))
         }
-        Some(DimValue::DimParam(symbol)) if symbol.is_empty() => Ok(Dim::Sym(unnamed(axis).into())),
+        // Some exporters write `?` on every open axis, whatever their sizes: only a name says that two are equal.
+        Some(DimValue::DimParam(symbol)) if !is_name(symbol) => Ok(Dim::Sym(unnamed(axis).into())),
         Some(DimValue::DimParam(symbol)) => Ok(Dim::Sym(symbol.as_str().into())),
     }
+}
+
+/// Whether a symbol names a size: it has a letter or a digit (`N`, `batch_size`, `2*N`).
+fn is_name(symbol: &str) -> bool {
+    symbol.chars().any(char::is_alphanumeric)
 }
 
 fn what(kind: &Kind) -> &'static str {
@@ -119,6 +125,13 @@ mod tests {
         assert_eq!(run(&info(1, dims)), Ok(Some("f32[3,N,x_dim2,0,x_dim4]".into())));
         assert_eq!(run(&info(22, vec![])), Ok(Some("s4[]".into())));
         assert_eq!(run(&ValueInfoProto::default()), Ok(None));
+    }
+
+    #[test]
+    fn a_symbol_without_a_name_is_a_size_of_its_own_on_each_axis() {
+        let dims = ["", "?", "?", "*", "N", "N", "2*N"].map(|s| Some(DimValue::DimParam(s.into())));
+        let shape = "f32[x_dim0,x_dim1,x_dim2,x_dim3,N,N,2*N]";
+        assert_eq!(run(&info(1, dims.to_vec())), Ok(Some(shape.into())));
     }
 
     #[test]

@@ -17,6 +17,13 @@ use ottava_hal::capability::{FusedSupport, Operand, Predicate};
 use ottava_hal::{DataType, Error, Node, OpRow, Program, Reason, Result, Scheme, Tensor, ValueId};
 use ottava_kernels::{ConvShape, WeightLayout};
 
+/// Bytes of a padded image that are allowed whatever the image.
+const FRAME_BYTES: usize = 64 << 20;
+/// Beyond them, the size of the padded image over that of the image.
+const FRAME_RATIO: usize = 16;
+/// Pixels that a kernel may address behind the last one, in steps of the stride.
+const PIXELS_BEHIND: usize = 16;
+
 /// Geometry of a product.
 pub(crate) struct Product {
     /// Shape for the kernel.
@@ -136,18 +143,36 @@ fn rows(op: &'static str, ranks: (usize, usize), attrs: &[Predicate]) -> Vec<OpR
     let shapes = needs(Reason::ShapeLimit, "weights and window that fit the input", |p, n| {
         Product::of(p, n).is_ok_and(|g| g.shape.out_hw().is_ok())
     });
+    let framed = needs(Reason::ShapeLimit, "a padded image of at most 64 MiB, or 16 times the image", |p, n| {
+        Product::of(p, n).is_ok_and(|g| frame_fits(&g.shape))
+    });
     let fused = FusedSupport { clamp: true, residual: true, act: true, zp_before_round: false };
     let typed = |output: Operand, fused: FusedSupport| {
         let base = OpRow { ranks, fused, ..row(op, vec![byte(), weight(), other()], output) };
         let integer =
-            [shapes, channel_scales(), typed_bias(), typed_residual(), ordered_act(), act_place(), fits_i32()];
+            [shapes, framed, channel_scales(), typed_bias(), typed_residual(), ordered_act(), act_place(), fits_i32()];
         when(base, integer.into_iter().chain(attrs.iter().copied()))
     };
     let float_fused = FusedSupport { clamp: false, ..fused };
     let plain = OpRow { ranks, fused: float_fused, ..row(op, vec![float(), float_constant(), other()], float()) };
-    let plain =
-        when(plain, [shapes, ordered_act(), float_bias(), float_residual()].into_iter().chain(attrs.iter().copied()));
+    let plain = when(
+        plain,
+        [shapes, framed, ordered_act(), float_bias(), float_residual()].into_iter().chain(attrs.iter().copied()),
+    );
     vec![typed(byte(), fused), typed(float(), float_fused), plain]
+}
+
+/// Whether a padded copy of the image is worth its memory. Absurd pads, strides or dilations ask for gigabytes of zero
+/// points around a few pixels; the reference, which copies nothing, runs such a node.
+fn frame_fits(shape: &ConvShape) -> bool {
+    let [top, left, bottom, right] = shape.pads;
+    let extent = |input: usize, before: usize, after: usize, stride: usize| {
+        let padded = input.saturating_add(before).saturating_add(after);
+        padded.saturating_add(stride.saturating_sub(1).saturating_mul(PIXELS_BEHIND))
+    };
+    let bytes = |h: usize, w: usize| h.saturating_mul(w).saturating_mul(shape.in_c);
+    let (h, w) = (extent(shape.in_h, top, bottom, shape.stride[0]), extent(shape.in_w, left, right, shape.stride[1]));
+    bytes(h, w) <= FRAME_BYTES.max(bytes(shape.in_h, shape.in_w).saturating_mul(FRAME_RATIO))
 }
 
 fn channel_scales() -> Predicate {

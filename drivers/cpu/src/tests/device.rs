@@ -3,7 +3,7 @@
 use crate::testing::{Net, Rng, data, op, reference};
 use crate::{CpuDriver, Isa};
 use ottava_hal::{
-    Binding, BufferDesc, CompileOptions, DataType, Device, Driver, Error, Options, Program, Reason, Submission,
+    Attr, Binding, BufferDesc, CompileOptions, DataType, Device, Driver, Error, Options, Program, Reason, Submission,
     TensorType,
 };
 use std::sync::Arc;
@@ -27,6 +27,33 @@ fn options_are_checked() {
     assert!(message(&[("threads", "0")]).contains("from 1 to"));
     assert!(message(&[("thread", "1")]).contains("threads, grain, isa"));
     assert!(CpuDriver.open("gpu", &Options::new()).is_err());
+}
+
+/// A convolution of a small image with this stride and padding.
+fn padded(float: bool, groups: i64, far: i64) -> Program {
+    let mut rng = Rng::new(53);
+    let mut net = Net::default();
+    let (dims, filters) = ([1, 16, 9, 9], [16, if groups == 1 { 16 } else { 1 }, 3, 3]);
+    let ty = |rng: &mut Rng, d: &[usize]| if float { TensorType::fixed(DataType::F32, d) } else { rng.byte_type(d) };
+    let (x, w, y) = (ty(&mut rng, &dims), ty(&mut rng, &filters), ty(&mut rng, &[]));
+    let (x, w) = (net.input(x), net.random(w, &mut rng));
+    let mut node = op("Conv");
+    node.attrs.set("group", Attr::Int(groups));
+    node.attrs.set("pads", Attr::Ints(vec![far; 4]));
+    node.attrs.set("strides", Attr::Ints(vec![far; 2]));
+    let y = net.node(node, &[x, w], &y);
+    net.output(y)
+}
+
+#[test]
+fn a_few_pixels_in_gigabytes_of_padding_are_refused() {
+    let device = open(&[("threads", "1")]).unwrap();
+    for (float, groups) in [(false, 1), (false, 16), (true, 1), (true, 16)] {
+        assert!(device.compile(&padded(float, groups, 3), &CompileOptions::default()).is_ok());
+        let e = device.compile(&padded(float, groups, 10_000), &CompileOptions::default()).err().expect("refused");
+        assert!(matches!(e, Error::Unsupported { reason: Reason::ShapeLimit, .. }), "{e}");
+        assert!(e.to_string().contains("64 MiB"), "{e}");
+    }
 }
 
 /// A product whose weights are an input.
