@@ -9,8 +9,6 @@ use crate::depthwise_f32::DepthwiseRow;
 use crate::elements::Elements;
 use crate::error::{Result, product};
 use crate::exec::Exec;
-#[cfg(not(feature = "std"))]
-use crate::float_ops::FloatOps as _;
 use crate::shared_out::SharedOut;
 use crate::stored::{Stored, put_elements};
 
