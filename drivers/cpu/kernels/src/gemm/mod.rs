@@ -22,7 +22,9 @@ mod stored;
 mod tests;
 mod window;
 
-pub(crate) use format::{Block, COLS, Content, Form, PackedB, Panel, RUNS, Run, WINDOW_FORMS};
+#[cfg(any(test, target_arch = "x86_64"))]
+pub(crate) use format::Content;
+pub(crate) use format::{Block, COLS, Form, PackedB, Panel, RUNS, Run, WINDOW_FORMS};
 pub use pack::Packing;
 pub(crate) use pack::pack;
 pub(crate) use span::Span;
