@@ -1,7 +1,7 @@
 //! A network as read from a file, and what can be said about it without running it.
 
 use crate::error::{Error, Result, codes};
-use ottava_graph::{Diagnostic, Graph};
+use ottava_graph::{Diagnostic, Graph, State};
 use ottava_hal::{Dim, Tensor, TensorType};
 use ottava_import::{ExportOptions, ImportError, ImportOptions, export_onnx, import_onnx_bytes};
 use ottava_plan::{FileError, Plan, PlanFile};
@@ -32,6 +32,8 @@ pub struct Summary {
     pub inputs: Vec<(String, TensorType)>,
     /// Outputs with their types.
     pub outputs: Vec<(String, TensorType)>,
+    /// Values that live from run to run.
+    pub states: Vec<(String, TensorType)>,
     /// Operators with counts.
     pub ops: BTreeMap<String, usize>,
     /// Elements of all constants that nodes read.
@@ -100,29 +102,36 @@ impl Model {
         export_onnx(&self.graph, &options).map_err(|e| Error::unsupported(codes::MODEL_WRITE, e.to_string()))
     }
 
+    /// Values that live from run to run, with their types. They are neither among the inputs nor the outputs.
+    pub fn states(&self) -> Vec<(String, TensorType)> {
+        let of_graph = |s: &State| (s.name.clone(), self.graph.ty(self.graph.inputs[s.input]).clone());
+        let of_plan = |p: &Plan| p.states.iter().map(|s| (s.name.clone(), p.slots[s.input].ty.clone())).collect();
+        self.plan.as_deref().map_or_else(|| self.graph.states.iter().map(of_graph).collect(), of_plan)
+    }
+
     /// Inputs with their declared types.
     pub fn inputs(&self) -> Vec<(String, TensorType)> {
-        named(&self.graph, &self.graph.inputs)
+        named(&self.graph, self.graph.caller_inputs())
     }
 
     /// Outputs with their declared types.
     pub fn outputs(&self) -> Vec<(String, TensorType)> {
-        named(&self.graph, &self.graph.outputs)
+        named(&self.graph, self.graph.caller_outputs())
     }
 
     /// Symbols that stand on axis 0 of an input: the batch.
     pub fn batch_symbols(&self) -> BTreeSet<String> {
-        let first = |id: &ottava_hal::ValueId| match self.graph.ty(*id).shape.0.first() {
+        let first = |id: ottava_hal::ValueId| match self.graph.ty(id).shape.0.first() {
             Some(Dim::Sym(s)) => Some(s.to_string()),
             _ => None,
         };
-        self.graph.inputs.iter().filter_map(first).collect()
+        self.graph.caller_inputs().filter_map(first).collect()
     }
 
     /// Rows per inference: the fixed extent of axis 0 of the first input, if its file fixes it.
     pub fn fixed_batch(&self) -> Option<usize> {
-        let first = self.graph.inputs.first()?;
-        self.graph.ty(*first).shape.0.first()?.known()
+        let first = self.graph.caller_inputs().next()?;
+        self.graph.ty(first).shape.0.first()?.known()
     }
 
     /// Values for every symbolic dimension: those given, the batch for those on axis 0. A symbol that has no value, or a
@@ -188,6 +197,7 @@ impl Model {
         Ok(Summary {
             inputs: self.inputs(),
             outputs: self.outputs(),
+            states: self.states(),
             ops: self.graph.op_counts(),
             params: constants.map(|t| t.elements() as u64).sum(),
             macs: self.macs(),
@@ -235,8 +245,8 @@ pub(crate) fn graph_macs(graph: &Graph) -> Option<u64> {
     Some(total)
 }
 
-fn named(graph: &Graph, ids: &[ottava_hal::ValueId]) -> Vec<(String, TensorType)> {
-    ids.iter().map(|id| (graph.name_of(*id).to_owned(), graph.ty(*id).clone())).collect()
+fn named(graph: &Graph, ids: impl Iterator<Item = ottava_hal::ValueId>) -> Vec<(String, TensorType)> {
+    ids.map(|id| (graph.name_of(id).to_owned(), graph.ty(id).clone())).collect()
 }
 
 pub(crate) fn is_quantized(node: &ottava_hal::Node) -> bool {
