@@ -3,7 +3,10 @@
 use crate::error::{Error, Result, codes};
 use ottava_graph::{Diagnostic, Graph, State};
 use ottava_hal::{Dim, Tensor, TensorType};
-use ottava_import::{ExportOptions, ImportError, ImportOptions, export_onnx, import_onnx_bytes};
+use ottava_import::{
+    ExportOptions, ImportError, ImportOptions, TfliteOptions, export_onnx, import_onnx_bytes, import_tflite_bytes,
+    is_tflite,
+};
 use ottava_plan::{FileError, Plan, PlanFile};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
@@ -47,13 +50,13 @@ pub struct Summary {
 }
 
 impl Model {
-    /// Reads an ONNX file.
+    /// Reads an ONNX or TFLite file; the format follows from the content.
     pub fn load(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
         if path.is_dir() {
             return Err(Error::invalid(codes::MODEL_FILE, "this is a folder")
                 .in_file(path)
-                .expected("an `.onnx` file"));
+                .expected("an `.onnx` or `.tflite` file"));
         }
         if is_plan(path) {
             return Self::of_plan(path);
@@ -82,17 +85,20 @@ impl Model {
         Ok(Self { origin, graph, diagnostics, size_bytes, plan: Some(Arc::new(plan)) })
     }
 
-    /// Reads an ONNX model from memory; `origin` stands for it in messages. Weights outside the model are refused.
+    /// Reads an ONNX or TFLite model from memory; `origin` stands for it in messages. Weights outside the model are refused.
     pub fn from_bytes(origin: impl Into<PathBuf>, bytes: &[u8]) -> Result<Self> {
         Self::import(origin.into(), bytes.to_vec(), None)
     }
 
     fn import(origin: PathBuf, bytes: Vec<u8>, folder: Option<PathBuf>) -> Result<Self> {
         let name = origin.display().to_string();
-        let options = ImportOptions { folder };
         let size_bytes = bytes.len() as u64;
-        let (graph, diagnostics) =
-            import_onnx_bytes(bytes.into(), &name, &options).map_err(|e| import_error(&origin, e))?;
+        let imported = if is_tflite(&bytes) {
+            import_tflite_bytes(&bytes, &name, &TfliteOptions::default())
+        } else {
+            import_onnx_bytes(bytes.into(), &name, &ImportOptions { folder })
+        };
+        let (graph, diagnostics) = imported.map_err(|e| import_error(&origin, e))?;
         Ok(Self { origin, graph, diagnostics, size_bytes, plan: None })
     }
 
@@ -264,9 +270,9 @@ fn import_error(origin: &Path, e: ImportError) -> Error {
                 .help(format!("the file is damaged or is not an ONNX {message}"))
         }
         ImportError::Refused { diagnostics, .. } => refused(&diagnostics),
-        ImportError::TensorFlowLite { .. } => {
-            Error::unsupported(codes::MODEL_UNSUPPORTED, "TFLite models are not part of this version of Ottava")
-                .help("export the network to ONNX")
+        ImportError::FlatBuffer { offset, place, what, .. } => {
+            Error::invalid(codes::MODEL_FILE, format!("byte {offset}, in {place}: {what}"))
+                .help("the file is damaged or is not a TFLite model")
         }
         ImportError::UnsupportedTensor { .. } | ImportError::Export { .. } => {
             Error::unsupported(codes::MODEL_UNSUPPORTED, e.to_string())
