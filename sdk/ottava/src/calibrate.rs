@@ -26,7 +26,8 @@ pub struct Shard {
 }
 
 impl Shard {
-    fn rows(self, n: usize) -> Range<usize> {
+    /// Its rows of `n`.
+    pub(crate) fn rows(self, n: usize) -> Range<usize> {
         let at = |i: usize| (n as u128 * i as u128 / self.count.max(1) as u128) as usize;
         at(self.index)..at(self.index + 1)
     }

@@ -54,6 +54,7 @@ mod error;
 mod evaluate;
 mod memory;
 mod metrics;
+mod mixed;
 mod model;
 mod probe;
 mod quantize;
@@ -76,6 +77,7 @@ pub use error::{Detail, Error, Place, Result, codes};
 pub use evaluate::{EvaluateOptions, Evaluation, Metric, evaluate};
 pub use memory::DeviceMemory;
 pub use metrics::{Sums, argmax, in_top_k};
+pub use mixed::{Exception, MixedPrecision};
 pub use model::{Model, Summary};
 pub use ottava_graph::{Diagnostic, Phase, Severity};
 pub use ottava_hal::{

@@ -276,12 +276,12 @@ impl Recipe {
         choice
     }
 
-    /// Adds an override behind those that are there.
+    /// Adds an override before those that are there, so that it wins.
     pub fn keep_float(&mut self, node: &str) {
         let escaped = globset::escape(node);
         if let Ok(glob) = parse::compile_glob(&escaped) {
             let activations = Some(ActivationRule::Float);
-            self.nodes.push(NodeRule { name: escaped, glob, activations, weights: None });
+            self.nodes.insert(0, NodeRule { name: escaped, glob, activations, weights: None });
         }
     }
 }
