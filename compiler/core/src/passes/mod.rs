@@ -13,10 +13,12 @@ mod fold_constants;
 mod fold_qdq;
 mod fuse_activation;
 mod fuse_residual;
+mod mask_rows;
 mod merge_bridges;
 mod move_bridges;
 mod remove_identities;
 pub(crate) mod rules;
+mod tabulate_scalars;
 mod type_qdq;
 mod type_weights;
 
@@ -51,11 +53,13 @@ pub static QUANTIZED: &[Pass] = passes![
     type_qdq,
     absorb_activation,
     move_bridges,
+    mask_rows,
     fold_qdq,
     fuse_residual,
     move_bridges,
     merge_bridges,
     build_tables,
+    tabulate_scalars,
     cancel_transposes,
     fuse_activation,
     fold_dequantized,
