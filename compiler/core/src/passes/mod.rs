@@ -12,10 +12,15 @@ mod fold_batch_norm;
 mod fold_constants;
 mod fold_qdq;
 mod fuse_activation;
+mod fuse_functions;
+mod fuse_norms;
 mod fuse_residual;
 mod mask_rows;
 mod merge_bridges;
+mod moments;
 mod move_bridges;
+mod pattern;
+mod polynomial;
 mod remove_identities;
 pub(crate) mod rules;
 mod tabulate_scalars;
@@ -38,6 +43,8 @@ macro_rules! passes {
 pub static CANONICAL: &[Pass] = passes![
     remove_identities,
     fold_constants,
+    fuse_functions,
+    fuse_norms,
     fold_batch_norm,
     attach_bias,
     cancel_transposes,
