@@ -15,6 +15,7 @@ mod fuse_activation;
 mod fuse_functions;
 mod fuse_norms;
 mod fuse_residual;
+mod mask_rows;
 mod merge_bridges;
 mod moments;
 mod move_bridges;
@@ -22,6 +23,7 @@ mod pattern;
 mod polynomial;
 mod remove_identities;
 pub(crate) mod rules;
+mod tabulate_scalars;
 mod type_qdq;
 mod type_weights;
 
@@ -58,11 +60,13 @@ pub static QUANTIZED: &[Pass] = passes![
     type_qdq,
     absorb_activation,
     move_bridges,
+    mask_rows,
     fold_qdq,
     fuse_residual,
     move_bridges,
     merge_bridges,
     build_tables,
+    tabulate_scalars,
     cancel_transposes,
     fuse_activation,
     fold_dequantized,

@@ -7,7 +7,7 @@
 //! Read in this order:
 //!
 //! 1. [`round`]: round to nearest even, saturation, the two fixed-point primitives;
-//! 2. [`quantize`]: real to integer and back, dynamic parameters;
+//! 2. [`quantize`]: real to integer and back, dynamic parameters; [`dynamic`]: rows quantized at run time;
 //! 3. [`requant`]: accumulator to output in the three modes; [`epilogue`]: accumulator to float;
 //! 4. [`bias`] and [`bounds`]: what the compiler must prove, so that 32-bit accumulation is exact;
 //!    [`maddubs`]: the same for the s16 lanes of x86 without VNNI;
@@ -27,6 +27,7 @@
 pub mod bias;
 pub mod bounds;
 pub mod cast;
+pub mod dynamic;
 pub mod elementwise;
 pub mod epilogue;
 pub mod error;
