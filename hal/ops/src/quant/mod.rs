@@ -7,6 +7,7 @@ pub mod lut;
 
 mod bridge;
 mod dynamic_product;
+pub(crate) mod fixed_binary;
 mod integer_product;
 mod linear;
 pub(crate) mod params;
