@@ -5,6 +5,7 @@ pub(crate) mod batch_norm;
 pub(crate) mod binary;
 pub(crate) mod bridge;
 pub(crate) mod concat;
+pub(crate) mod fixed;
 pub(crate) mod layer_norm;
 pub(crate) mod matmul;
 pub(crate) mod matmul_f32;
