@@ -8,7 +8,7 @@ use super::forms::BASE_OPSET;
 use super::forms::table::LATER;
 use super::proto::{GraphProto, ModelProto, NodeProto, OperatorSetIdProto, StringStringEntryProto, ValueInfoProto};
 use super::tensor::OnnxTensor;
-use super::{attribute, decode, types};
+use super::{attribute, decode, states, types};
 use crate::ImportError;
 use ottava_graph::{Fused, Graph, Phase};
 use ottava_hal::{Attr, DataType, Node, RequantMode, ValueId};
@@ -35,8 +35,13 @@ pub fn export_onnx(graph: &Graph, options: &ExportOptions) -> Result<Vec<u8>, Im
         writer.opset = writer.opset.max(opset_of(graph, node));
         writer.node(node);
     }
-    let proto = writer.graph_proto();
-    Ok(decode::encode(&model(graph, proto, writer.opset, options)))
+    let mut proto = writer.graph_proto();
+    let states = writer.states(&mut proto)?;
+    let mut options = options.clone();
+    if !states.is_empty() {
+        options.metadata.insert(states::KEY.to_owned(), states);
+    }
+    Ok(decode::encode(&model(graph, proto, writer.opset, &options)))
 }
 
 fn model(graph: &Graph, proto: GraphProto, opset: u32, options: &ExportOptions) -> ModelProto {
@@ -202,6 +207,19 @@ impl Writer<'_> {
             value_info: self.value_info(),
             ..Default::default()
         }
+    }
+
+    /// Adds the first values of states as constants; the list of states for the metadata.
+    fn states(&mut self, proto: &mut GraphProto) -> Result<String, ImportError> {
+        let mut list = String::new();
+        for state in &self.graph.states {
+            let input = self.name(self.graph.inputs[state.input]);
+            let initial = self.fresh(&format!("{input}/initial"));
+            proto.initializer.push(OnnxTensor::from_tensor(&initial, &state.initial).to_proto());
+            let output = proto.output[state.output].name.clone();
+            list += &states::Entry::new(self.graph, state, output, initial)?.line();
+        }
+        Ok(list)
     }
 
     /// Declarations of inner values, once their types are known.

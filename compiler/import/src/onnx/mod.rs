@@ -13,6 +13,7 @@ mod order;
 pub mod proto;
 pub(crate) mod raw;
 mod schema;
+mod states;
 pub mod tensor;
 mod types;
 mod wire;
