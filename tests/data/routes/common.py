@@ -4,6 +4,7 @@ A case is two files in files/: NAME.onnx or NAME.tflite, and NAME.npz with the
 arrays in0, in1, ... and out0, out1, ... in the model's own order. The outputs are
 those of the framework (float models) or of the plainest kernels that run the file
 (quantized models): onnxruntime with all optimisation off, LiteRT's reference kernels.
+Quantized cases also have step0, ...: what one quantization step of the output is worth.
 """
 
 import io
@@ -22,10 +23,11 @@ def rng(name):
     return np.random.default_rng([SEED, *name.encode()])
 
 
-def save_arrays(name, inputs, outputs):
+def save_arrays(name, inputs, outputs, steps=()):
     """Writes NAME.npz; equal arrays give equal bytes (entries have no time)."""
     arrays = {f"in{i}": a for i, a in enumerate(inputs)}
     arrays |= {f"out{i}": a for i, a in enumerate(outputs)}
+    arrays |= {f"step{i}": np.float32([s]) for i, s in enumerate(steps)}
     path = FILES / f"{name}.npz"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for key, array in arrays.items():
@@ -33,6 +35,25 @@ def save_arrays(name, inputs, outputs):
             np.lib.format.write_array(buffer, np.ascontiguousarray(array))
             archive.writestr(zipfile.ZipInfo(f"{key}.npy"), buffer.getvalue())
     return path
+
+
+def output_steps(path, outputs):
+    """The step of each output of a Q/DQ file: its last scale, or a 255th of its range where it is a plain float."""
+    import onnx
+    from onnx import numpy_helper
+
+    graph = onnx.load(path).graph
+    tensors = {t.name: t for t in graph.initializer}
+    tensors |= {n.output[0]: n.attribute[0].t for n in graph.node if n.op_type == "Constant"}
+    tensors |= {n.output[0]: tensors[n.input[0]] for n in graph.node if n.op_type == "Identity"}
+    makers = {name: node for node in graph.node for name in node.output}
+    steps = []
+    for value, array in zip(graph.output, outputs):
+        node = makers[value.name]
+        is_quantized = node.op_type == "DequantizeLinear"
+        step = numpy_helper.to_array(tensors[node.input[1]]).item() if is_quantized else np.ptp(array) / 255
+        steps.append(step)
+    return steps
 
 
 def check_sizes(name, suffix):

@@ -16,11 +16,11 @@ import warnings
 import torch
 from torch import nn
 
-from common import FILES, check_sizes, rng, run_onnx, save_arrays
+from common import FILES, check_sizes, output_steps, rng, run_onnx, save_arrays
 from networks import images, seeded
 
 OPSET = 17
-ROWS = 4
+ROWS = 16
 
 
 class Quantizer(nn.Module):
@@ -111,7 +111,8 @@ def export(name, make):
         network, (x,), path, dynamo=False, opset_version=OPSET, input_names=["x"], output_names=["y"],
         dynamic_axes={"x": {0: "batch"}, "y": {0: "batch"}},
     )
-    save_arrays(name, [x.numpy()], run_onnx(path, [x.numpy()]))
+    outputs = run_onnx(path, [x.numpy()])
+    save_arrays(name, [x.numpy()], outputs, output_steps(path, outputs))
     check_sizes(name, ".onnx")
 
 

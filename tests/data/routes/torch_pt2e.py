@@ -12,11 +12,11 @@ import torch
 from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 from torchao.testing.pt2e._xnnpack_quantizer import XNNPACKQuantizer, get_symmetric_quantization_config
 
-from common import FILES, check_sizes, rng, run_onnx, save_arrays, strip_origins
+from common import FILES, check_sizes, output_steps, rng, run_onnx, save_arrays, strip_origins
 from networks import PlainCnn, images, seeded
 
 OPSET = 18
-ROWS = 4
+ROWS = 16
 
 
 def main():
@@ -35,7 +35,8 @@ def main():
     program = torch.onnx.export(quantized, (example,), dynamo=True, opset_version=OPSET, verbose=False)
     program.save(path, external_data=False)
     strip_origins(path)
-    save_arrays(name, [example.numpy()], run_onnx(path, [example.numpy()]))
+    outputs = run_onnx(path, [example.numpy()])
+    save_arrays(name, [example.numpy()], outputs, output_steps(path, outputs))
     check_sizes(name, ".onnx")
 
 

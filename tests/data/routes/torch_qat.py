@@ -20,12 +20,12 @@ from torch.ao.quantization import (
 from torch.ao.quantization import disable_observer
 from torch.ao.quantization.quantize_fx import prepare_qat_fx
 
-from common import FILES, check_sizes, rng, run_onnx, save_arrays
+from common import FILES, check_sizes, output_steps, rng, run_onnx, save_arrays
 from networks import BatchNormCnn, PlainCnn, images, seeded
 
 OPSET = 13
 STEPS = 12
-ROWS = 4
+ROWS = 16
 
 ACTIVATIONS = FakeQuantize.with_args(
     observer=MovingAverageMinMaxObserver, quant_min=0, quant_max=255, dtype=torch.quint8,
@@ -66,7 +66,8 @@ def export(name, make, weights):
         network, (x,), path, dynamo=False, opset_version=OPSET, input_names=["x"], output_names=["y"],
         dynamic_axes={"x": {0: "batch"}, "y": {0: "batch"}},
     )
-    save_arrays(name, [x.numpy()], run_onnx(path, [x.numpy()]))
+    outputs = run_onnx(path, [x.numpy()])
+    save_arrays(name, [x.numpy()], outputs, output_steps(path, outputs))
     check_sizes(name, ".onnx")
 
 
