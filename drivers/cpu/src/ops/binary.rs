@@ -7,11 +7,11 @@ use crate::arena::{Place, elements, elements_mut};
 use crate::builder::{Builder, input, output};
 use crate::form::{Form, dims, flips, stored_dims};
 use crate::relayout::failed;
-use crate::rows::{byte, float, needs, ordered_act, output_ty, row, when};
+use crate::rows::{byte, float, needs, ordered_act, output_ty, row, when, word};
 use crate::storage::{byte_in, byte_out};
 use crate::strided::{Walk, strides};
 use ottava_hal::capability::{FusedSupport, Predicate};
-use ottava_hal::{Error, Node, OpRow, Reason, Result, Tensor, TensorType, ValueId};
+use ottava_hal::{DataType, Error, Node, OpRow, Reason, Result, Tensor, TensorType, ValueId};
 use ottava_kernels::{BinaryOp, BinaryQ, Exec, binary_f32, binary_q, clip_f32};
 
 /// Rows of an arithmetic operator.
@@ -20,7 +20,8 @@ pub(crate) fn rows(op: &'static str) -> Vec<OpRow> {
     let act = FusedSupport { act: true, ..FusedSupport::default() };
     let typed = OpRow { fused: clamp, ..row(op, vec![byte(), byte()], byte()) };
     let plain = OpRow { fused: act, ..row(op, vec![float(), float()], float()) };
-    vec![when(typed, [broadcasts()]), when(plain, [broadcasts(), ordered_act()])]
+    let words = row(op, vec![byte(), byte()], word());
+    vec![when(typed, [broadcasts()]), when(plain, [broadcasts(), ordered_act()]), when(words, [broadcasts()])]
 }
 
 fn broadcasts() -> Predicate {
@@ -57,6 +58,9 @@ pub(crate) fn build(builder: &mut Builder<'_>, node: &Node, op: BinaryOp) -> Res
     }
     let nhwc = [a, b].iter().any(|id| builder.is_nhwc(*id) && builder.ty(*id).shape == ty.shape);
     let reads = vec![repeated(builder, a, ty, nhwc)?, repeated(builder, b, ty, nhwc)?];
+    if ty.dtype == DataType::S16 {
+        return super::words::binary(builder, node, op, [(a, reads[0]), (b, reads[1])], nhwc);
+    }
     let (a, b) = (byte_in(builder.ty(a))?, byte_in(builder.ty(b))?);
     let (write, signed) = builder.result_signed(y, nhwc)?;
     let (y_scale, out) = byte_out(ty, node, signed)?;
