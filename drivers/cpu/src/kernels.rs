@@ -2,7 +2,7 @@
 
 use crate::builder::{Builder, input};
 use crate::ops::{
-    batch_norm, binary, bridge, concat, dynamic, layer_norm, layer_norm_int, masked, matmul, movement, pieces, pointwise,
+    batch_norm, binary, bridge, concat, dynamic, gather, layer_norm, layer_norm_int, masked, matmul, movement, pieces, pointwise,
     pool, product, resize, softmax, table, unary,
 };
 use ottava_hal::{Capability, Error, Node, OpRow, Reason, Result};
@@ -71,7 +71,7 @@ static TABLE: &[Entry] = &[
     onnx("Transpose", movement::transpose_rows, movement::transpose),
     onnx("Slice", pieces::slice_rows, pieces::slice),
     onnx("Split", pieces::split_rows, pieces::split),
-    onnx("Gather", pieces::gather_rows, pieces::gather),
+    onnx("Gather", gather::rows, gather::build),
     onnx("Expand", pieces::expand_rows, pieces::expand),
     onnx("Pad", pieces::pad_rows, pieces::pad),
     onnx("BatchNormalization", batch_norm::rows, batch_norm::build),

@@ -10,6 +10,7 @@ mod functions;
 mod import;
 mod names;
 mod order;
+mod own_functions;
 pub mod proto;
 mod raw;
 mod schema;

@@ -6,6 +6,7 @@ pub(crate) mod binary;
 pub(crate) mod bridge;
 pub(crate) mod concat;
 pub(crate) mod dynamic;
+pub(crate) mod gather;
 pub(crate) mod layer_norm;
 pub(crate) mod layer_norm_int;
 pub(crate) mod masked;
