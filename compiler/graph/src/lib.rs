@@ -33,7 +33,7 @@ mod uses;
 mod verify;
 
 pub use diagnostic::{Diagnostic, Severity, has_errors};
-pub use graph::Graph;
+pub use graph::{Graph, State};
 pub use lower::{Extracted, extract, to_program};
 pub use ottava_hal::program::Activation;
 pub use ottava_hal::{Attr, Attrs, Fused, Node, Value, ValueId};

@@ -86,7 +86,7 @@ impl Plan {
                 plan.decide(graph, recipe, ranges, idx, &mut decided);
             }
         }
-        plan.activate(graph);
+        plan.activate(graph, recipe);
         plan
     }
 
@@ -333,9 +333,16 @@ impl Plan {
         allowed.then_some(add)
     }
 
+    /// Whether a value has readers and the recipe keeps all of them in float.
+    fn is_left_to_float(&self, graph: &Graph, recipe: &Recipe, id: ValueId) -> bool {
+        let readers = self.uses.readers(id);
+        let is_float = |&(idx, _): &(usize, usize)| recipe.for_node(&graph.nodes[idx].name).activations.is_none();
+        !readers.is_empty() && readers.iter().all(is_float)
+    }
+
     /// Marks the groups that are quantized: an operator that always quantizes writes into them, or an operator that wants
     /// integers reads from them.
-    fn activate(&mut self, graph: &Graph) {
+    fn activate(&mut self, graph: &Graph, recipe: &Recipe) {
         for idx in 0..graph.nodes.len() {
             let node = &graph.nodes[idx];
             let head = match self.fates[idx] {
@@ -349,9 +356,11 @@ impl Plan {
                     self.active[root] = true;
                 }
             }
-            // A matrix product may hand its sum on in float; everything else writes integers.
-            let may_stay_float = matches!(graph.nodes[head].op.as_str(), "MatMul" | "Gemm");
+            // A matrix product may hand its sum on in float, and so may a convolution to nodes that the recipe keeps in
+            // float; everything else writes integers.
             let out = node.outputs[0];
+            let may_stay_float = matches!(graph.nodes[head].op.as_str(), "MatMul" | "Gemm")
+                || (self.kinds[head] == Kind::Product && self.is_left_to_float(graph, recipe, out));
             if !self.inner[out.0] && !may_stay_float {
                 let root = self.groups.find(out);
                 self.active[root] = true;

@@ -13,6 +13,7 @@
 //!    [`maddubs`]: the same for the s16 lanes of x86 without VNNI;
 //! 5. [`elementwise`] (ONNX) and [`tflite`]: operators on pairs of quantized values;
 //! 6. [`lut`], [`softmax`], [`layernorm`]: non-linearities in integers; [`unary`]: the functions behind the tables;
+//!    [`fixed16`] and [`lstm`]: the integer LSTM;
 //! 7. [`float`](mod@float), [`rows`], [`cast`]: the deterministic f32 side.
 //!
 //! Conventions: `xs, ws, ys` are the scales of input, weight and output, `zp` (`zx`, `zw`, `zy`) zero points, `lo` and
@@ -30,8 +31,10 @@ pub mod dynamic;
 pub mod elementwise;
 pub mod epilogue;
 pub mod error;
+pub mod fixed16;
 pub mod float;
 pub mod layernorm;
+pub mod lstm;
 pub mod lut;
 pub mod maddubs;
 pub mod quantize;
