@@ -10,6 +10,7 @@ mod functions;
 mod import;
 pub(crate) mod names;
 mod order;
+mod own_functions;
 pub mod proto;
 pub(crate) mod raw;
 mod schema;
