@@ -58,15 +58,15 @@ pub(super) fn table(html: &mut Html, columns: &[Column], n: usize, rows: impl Fn
 }
 
 /// Attributes of a cell with a long name.
-const NAME: Attributes<'static> = &[("class", &"name")];
+pub(super) const NAME: Attributes<'static> = &[("class", &"name")];
 
 /// A numeric cell that sorts by `key`.
-fn number(html: &mut Html, key: f64, text: String) {
+pub(super) fn number(html: &mut Html, key: f64, text: String) {
     html.leaf("td", &[("class", &"n"), ("data-v", &sort_key(key))], text);
 }
 
 /// Place in execution order.
-fn place(html: &mut Html, i: usize) {
+pub(super) fn place(html: &mut Html, i: usize) {
     html.leaf("td", &[("class", &"n soft")], i + 1);
 }
 
