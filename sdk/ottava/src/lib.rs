@@ -62,6 +62,7 @@ mod registry;
 mod report;
 mod ron_text;
 mod session;
+mod session_state;
 mod suggest;
 mod tuning;
 mod validation;

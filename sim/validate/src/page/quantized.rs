@@ -33,7 +33,7 @@ pub(super) fn precision(html: &mut Html, page: &Page, _: &Devices) {
                 html.element("td", &[("data-v", &node.macs)], |html| {
                     meter(html, node.macs as f64 / most as f64, grade);
                 });
-                html.leaf("td", &[("class", &"soft")], &node.reason);
+                html.leaf("td", &[("class", &"soft why")], &node.reason);
             });
             html.raw("\n");
         }

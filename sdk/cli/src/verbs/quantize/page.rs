@@ -91,7 +91,7 @@ fn figures(f: &Findings) -> Vec<Figure> {
 fn layer(l: &ottava::Layer) -> LayerError {
     LayerError {
         name: l.name.clone(),
-        device: l.op.clone(),
+        device: String::new(),
         sqnr_db: l.sqnr_db,
         cosine: l.cosine,
         max_abs: l.max_abs,
