@@ -81,12 +81,13 @@ pub use mixed::{Exception, MixedPrecision};
 pub use model::{Model, Summary};
 pub use ottava_graph::{Diagnostic, Phase, Severity};
 pub use ottava_hal::{
-    Attrs, DataType, Device, DeviceInfo, Dim, Driver, DriverInfo, Error as HalError, Shape, Tensor, TensorType,
-    device::NodeTime,
+    Attrs, DataType, Device, DeviceInfo, Dim, Driver, DriverInfo, Error as HalError, Node, Shape, Tensor, TensorType,
+    ValueId, device::NodeTime,
 };
 pub use ottava_plan::{Arena, Opinion, Partition, Placed, Plan};
 pub use ottava_quantize::observers::{METHODS, Observer, method};
 pub use ottava_quantize::recipe::{Granularity, Preprocess, Recipe};
+pub use ottava_quantize::apply::ValueParams;
 pub use ottava_quantize::{Calibration, Report as QuantizeReport};
 pub use ottava_runtime::{
     Event, PartitionTime, Pending, Recovery, RunOptions, RunReport, StepKind, StepTime, busy_ns, chrome_trace,

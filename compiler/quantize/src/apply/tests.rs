@@ -210,7 +210,6 @@ fn what_is_not_carried_out_is_refused() {
         ("(corrections: [Smooth(alpha: 0.5)])", "Smooth"),
         ("(activations: (dtype: F16))", "f16"),
         ("(weights: (granularity: Blocked(32)))", "Blocked(32)"),
-        ("(target_sqnr_db: 30.0)", "target_sqnr_db"),
         ("(max_float_macs: 0.1, nodes: [(name: \"c2\", activations: Float)])", "max_float_macs"),
         ("(integer_only: true, nodes: [(name: \"c2\", activations: Float)])", "`c2` (Conv), and 3 more"),
     ] {
