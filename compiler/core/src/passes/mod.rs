@@ -13,6 +13,7 @@ mod fold_constants;
 mod fold_qdq;
 mod fuse_activation;
 mod fuse_residual;
+mod inline_control;
 mod merge_bridges;
 mod move_bridges;
 mod remove_identities;
@@ -36,6 +37,7 @@ macro_rules! passes {
 pub static CANONICAL: &[Pass] = passes![
     remove_identities,
     fold_constants,
+    inline_control,
     fold_batch_norm,
     attach_bias,
     cancel_transposes,

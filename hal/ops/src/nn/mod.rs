@@ -22,19 +22,27 @@ mod bias;
 mod channel_norm;
 mod col2im;
 mod conv_transpose;
+mod deform_conv;
+mod det;
+mod dft;
+mod fourier;
 mod fused_matmul;
 mod global_pool;
 mod grid_sample;
 mod layer_norm;
 mod max_pool;
 mod max_unpool;
+mod mel;
 mod plain;
+mod planar;
 mod pool;
 mod requantize;
 mod resample;
 mod resize;
+mod roi_align;
 mod rotary;
 mod signal_window;
+mod stft;
 mod swiglu;
 
 /// One line per operator.
@@ -52,6 +60,9 @@ pub static TABLE: &[&dyn Op] = &[
     &col2im::Col2Im,
     &conv::Conv,
     &conv_transpose::ConvTranspose,
+    &deform_conv::DeformConv,
+    &det::Det,
+    &dft::Dft,
     &fused_matmul::FusedMatMul,
     &gemm::Gemm,
     &global_pool::AVERAGE,
@@ -66,8 +77,10 @@ pub static TABLE: &[&dyn Op] = &[
     &matmul::MatMul,
     &max_pool::MaxPool,
     &max_unpool::MaxUnpool,
+    &mel::MelWeightMatrix,
     &resize::RESIZE,
     &resize::UPSAMPLE,
+    &roi_align::RoiAlign,
     &rotary::MICROSOFT_ROTARY,
     &rotary::ROTARY,
     &signal_window::WINDOWS[0],
@@ -76,6 +89,7 @@ pub static TABLE: &[&dyn Op] = &[
     &softmax::HARDMAX,
     &softmax::LOG_SOFTMAX,
     &softmax::SOFTMAX,
+    &stft::Stft,
     &swiglu::SwiGlu,
 ];
 

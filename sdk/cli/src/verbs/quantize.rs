@@ -75,12 +75,6 @@ fn dtype(name: &str) -> Result<DataType> {
 /// Flags of the contract that this version does not carry out are refused by name.
 fn check_offered(args: &Args) -> Result<()> {
     let refuse = |flag: &str, help: &str| Err(Failure::Usage(format!("`{flag}` is not part of this version; {help}")));
-    if args.format.as_deref() == Some("qoperator") {
-        return refuse(
-            "--format qoperator",
-            "the file is written as QDQ, which every runtime with QOperator kernels reads too",
-        );
-    }
     if args.report.is_some() {
         return refuse("--report", "`ottava validate` prints the error of each layer");
     }
@@ -166,7 +160,10 @@ pub fn run(args: &Args, cx: &Context) -> Result<Answer> {
     let recipe = recipe(args)?;
     let model = Model::load(&args.model)?;
     cx.ui.diagnostics(&model.diagnostics);
-    let quantized = quantize(args, cx, &model, recipe)?;
+    let mut quantized = quantize(args, cx, &model, recipe)?;
+    if args.format.as_deref() == Some("qoperator") {
+        quantized = quantized.into_qoperator()?;
+    }
     cx.ui.diagnostics(&quantized.diagnostics);
     quantized.save(&args.output)?;
     if let Some(path) = &args.save_recipe {
