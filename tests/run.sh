@@ -38,6 +38,7 @@ bash tests/lib/new_driver.sh target/debug/ottava
 if [ -n "$OTTAVA_PYTHON" ]; then
     step "Quantized files in onnxruntime, all optimisation off"
     bash tests/lib/onnxruntime.sh target/debug/ottava "$OTTAVA_PYTHON" "$OTTAVA_TEST_ASSETS"
+    "$OTTAVA_PYTHON" tests/lib/contrib.py target/debug/ottava
 fi
 
 print_skips

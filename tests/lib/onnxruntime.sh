@@ -11,9 +11,16 @@ out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
 
 check() { # name, model, calibration, evaluation, affine, share
-    "$ottava" quantize "$2" --data "$3" --affine "$5" -o "$out/$1.onnx" >/dev/null
+    check_form qdq "$@"
+    check_form qoperator "$@"
+}
+
+check_form() { # form, then as check
+    local form=$1
+    shift
+    "$ottava" quantize "$2" --data "$3" --affine "$5" --format "$form" -o "$out/$1.onnx" >/dev/null
     "$ottava" eval "$out/$1.onnx" --data "$4" --affine "$5" --limit 500 --outputs "$out/$1.npz" >/dev/null
-    printf '%-18s ' "$1"
+    printf '%-18s %-10s' "$1" "$form"
     "$python" tests/tools/onnx_to_qdq_check.py "$out/$1.onnx" "$2" "$4" "$out/$1.npz" --affine "$5" \
         --min-share "${6:-0.999}" | grep "within one step"
 }

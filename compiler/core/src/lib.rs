@@ -17,6 +17,7 @@ mod folding;
 mod partition;
 mod pipeline;
 mod products;
+mod qoperator;
 
 pub mod passes;
 
@@ -24,3 +25,4 @@ pub(crate) use folding::{evaluate_constant, evaluate_constant_with};
 pub use ottava_graph::Diagnostic;
 pub use partition::{Fallback, Measured, NodeSignature, Objective, Placement, Policy, Target, place, signatures};
 pub use pipeline::{Cx, PassReport, canonicalize, compile, integerize, run_pass};
+pub use qoperator::to_qoperator;

@@ -34,7 +34,7 @@ mod verify;
 
 pub use diagnostic::{Diagnostic, Severity, has_errors};
 pub use graph::{Graph, State};
-pub use lower::{Extracted, extract, to_program};
+pub use lower::{Extracted, extract, from_program, to_program};
 pub use ottava_hal::program::Activation;
 pub use ottava_hal::{Attr, Attrs, Fused, Node, Value, ValueId};
 pub use patch::{Patch, rewrite};

@@ -15,6 +15,18 @@ pub fn to_program(graph: &Graph) -> Program {
     }
 }
 
+/// A program as a graph of the phase imported, to print or change it.
+pub fn from_program(program: &Program) -> Graph {
+    Graph {
+        name: program.name.clone(),
+        values: program.values.clone(),
+        nodes: program.nodes.clone(),
+        inputs: program.inputs.clone(),
+        outputs: program.outputs.clone(),
+        ..Graph::default()
+    }
+}
+
 /// A part of a graph as a program of its own.
 #[derive(Debug, Clone)]
 pub struct Extracted {

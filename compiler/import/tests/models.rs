@@ -90,7 +90,7 @@ fn all_findings_are_listed_with_node_operator_and_set() {
     assert_eq!(found.len(), 4, "{found:#?}");
     expect("a", "Frobnicate (operator set 13): operator Frobnicate is not known");
     expect("b", "acme::Fancy (operator set 0): operators of domain `acme` are not known");
-    expect("c", "Loop (operator set 13): control flow");
+    expect("c", "Loop (operator set 13): attribute `body` must be a graph");
     expect("d", "attribute `beta` is not known");
     assert!(diagnostics.iter().all(|d| d.code.starts_with('M')));
 }
@@ -262,4 +262,64 @@ fn an_unknown_rank_is_not_checked_against() {
     let mut typed = graph.clone();
     let notes = ottava_graph::infer_types(&mut typed).expect("a valid model");
     assert_eq!(notes.len(), 2, "{notes:?}");
+}
+
+#[test]
+fn bodies_take_what_they_read_from_outside() {
+    let body = |op: &str| graph_of(vec![node(op, "outer w", "r")], "", "r");
+    let branches = |node| with(with(node, body_of("then_branch", body("Add"))), body_of("else_branch", body("Mul")));
+    let mut model = simple(13, vec![node("Abs", "x", "outer"), branches(named("if", node("If", "c", "y")))]);
+    let inner = model.graph.as_mut().expect("a graph");
+    inner.input.push(info("c", ElemType::Bool, ""));
+    inner.input.push(info("w", ElemType::F32, "1"));
+    let graph = graph(&model);
+    assert_eq!(lines(&graph), ["Abs_0: Abs(x) -> outer", "if: ottava::If(c, outer, w) -> y"]);
+    let body = graph.nodes[1].attrs.program("else_branch").expect("a body");
+    assert_eq!((body.inputs.len(), body.nodes[0].op.as_str()), (2, "Mul"));
+}
+
+#[test]
+fn a_loop_inside_a_function_reads_the_values_of_its_call() {
+    let step = graph_of(vec![node("Add", "s a", "t"), node("Identity", "go", "still")], "i go s", "still t");
+    let inner = with(node("Loop", "n - b", "r"), body_of("body", step));
+    let function = FunctionProto {
+        name: "F".into(),
+        domain: "f".into(),
+        input: strings("a b n"),
+        output: strings("r"),
+        node: vec![inner],
+        opset_import: vec![opset("", 13)],
+        ..Default::default()
+    };
+    let mut model = simple(13, vec![node("Abs", "x", "z"), named("call", node("f::F", "x z k", "y"))]);
+    model.functions.push(function);
+    model.opset_import.push(opset("f", 1));
+    model.graph.as_mut().expect("a graph").input.push(info("k", ElemType::S64, ""));
+    let graph = graph(&model);
+    assert_eq!(lines(&graph), ["Abs_0: Abs(x) -> z", "call/Loop_0: ottava::Loop(k, -, z, x) -> y"]);
+    assert_eq!(graph.nodes[1].attrs.int("captures", 0), Ok(1));
+}
+
+#[test]
+fn broken_bodies_are_refused_by_place() {
+    let case = |node: NodeProto, part: &str| {
+        let mut model = simple(13, vec![named("n", node)]);
+        model.graph.as_mut().expect("a graph").input.push(info("c", ElemType::Bool, ""));
+        let text = refusal(&model);
+        assert!(text.contains(part), "`{part}` is not in: {text}");
+    };
+    let one = |nodes, inputs, outputs| body_of("body", graph_of(nodes, inputs, outputs));
+    case(node("Loop", "- - x", "y"), "Loop (operator set 13): attribute `body` must be a graph");
+    case(with(node("Loop", "- - x", "y"), one(vec![node("Neg", "s", "t")], "i go s", "go")), "1 outputs for the 1");
+    case(with(node("Loop", "- - x", "y"), one(vec![node("Neg", "s", "t")], "s", "s t")), "the body has 1 inputs");
+    case(with(node("Loop", "- - x", "y"), one(vec![node("Foo", "s", "t")], "i go s", "go t")), "n/Foo_0");
+    case(with(node("Loop", "- - x", "y"), one(vec![node("Neg", "lost", "t")], "i go s", "go t")), "reads value `lost`");
+    let mut deep = graph_of(vec![], "", "x");
+    for _ in 0..20 {
+        let inner = with(node("If", "c", "r"), body_of("then_branch", deep));
+        let inner = with(inner, body_of("else_branch", graph_of(vec![], "", "x")));
+        deep = graph_of(vec![inner], "", "r");
+    }
+    let outer = with(node("If", "c", "y"), body_of("then_branch", deep));
+    case(with(outer, body_of("else_branch", graph_of(vec![], "", "x"))), "deep in each other");
 }

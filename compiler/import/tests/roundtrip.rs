@@ -148,3 +148,21 @@ fn what_onnx_cannot_say_is_refused() {
     refuse(&|g| g.values[g.nodes[0].outputs[0].0].ty = typed.clone(), "value `xq`");
     refuse(&|g| g.nodes.push(Node::new("conv", "Relu", 13)), "two nodes are named `conv`");
 }
+
+#[test]
+fn bodies_are_written_with_the_names_outside() {
+    let step = graph_of(vec![node("Mul", "s w", "t"), node("Identity", "go", "still")], "i go s", "still t");
+    let repeat = with(named("loop", node("Loop", "n - x", "y")), body_of("body", step));
+    let mut model = simple(13, vec![node("Abs", "x", "w"), repeat]);
+    model.graph.as_mut().expect("a graph").input.push(info("n", ottava_import::onnx::ElemType::S64, ""));
+    let graph = graph(&model);
+    let written = decode(export(&graph)).graph.expect("a graph");
+    let body = written.node[1].attribute[0].g.as_ref().expect("a body");
+    assert_eq!((written.node[1].op_type.as_str(), &body.node[0].input[1]), ("Loop", &"w".to_owned()));
+    let back = reread(&graph);
+    assert_eq!(lines(&back), lines(&graph));
+    let ops = |g: &Graph| -> Vec<String> {
+        g.nodes[1].attrs.program("body").expect("a body").nodes.iter().map(|n| n.op.clone()).collect()
+    };
+    assert_eq!(ops(&back), ops(&graph));
+}

@@ -1,7 +1,8 @@
 //! Attributes of a node: a sorted map with typed, error-reporting access.
 
-use crate::{Error, Result, Tensor};
+use crate::{Error, Program, Result, Tensor};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// One attribute value.
 #[derive(Debug, Clone, PartialEq)]
@@ -20,6 +21,8 @@ pub enum Attr {
     Strs(Vec<String>),
     /// A constant tensor.
     Tensor(Tensor),
+    /// The body of a loop or of a branch. It reads nothing from outside: what it needs are its inputs.
+    Program(Arc<Program>),
 }
 
 impl Attr {
@@ -33,6 +36,7 @@ impl Attr {
             Self::Floats(_) => "floats",
             Self::Strs(_) => "strings",
             Self::Tensor(_) => "tensor",
+            Self::Program(_) => "program",
         }
     }
 }
@@ -119,6 +123,15 @@ impl Attrs {
             None => Ok(None),
             Some(Attr::Strs(v)) => Ok(Some(v)),
             Some(other) => Err(wrong_kind(name, other, "strings")),
+        }
+    }
+
+    /// A program, which must be set.
+    pub fn program(&self, name: &str) -> Result<&Program> {
+        match self.get(name) {
+            Some(Attr::Program(v)) => Ok(v),
+            Some(other) => Err(wrong_kind(name, other, "program")),
+            None => Err(Error::invalid(format!("attribute `{name}` is missing"))),
         }
     }
 

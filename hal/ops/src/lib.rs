@@ -19,6 +19,7 @@ mod infer;
 mod spec;
 mod table;
 
+pub mod control;
 pub mod elementwise;
 pub mod movement;
 pub mod nn;

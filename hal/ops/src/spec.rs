@@ -14,6 +14,7 @@ pub enum AttrKind {
     Floats,
     Strs,
     Tensor,
+    Program,
 }
 
 /// One attribute of an operator.

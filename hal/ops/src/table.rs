@@ -1,11 +1,11 @@
 //! The operator list: one slice per family, explicit and greppable.
 
-use crate::{Op, elementwise, movement, nn, quant, recurrent, reduce, tensor};
+use crate::{Op, control, elementwise, movement, nn, quant, recurrent, reduce, tensor};
 use ottava_hal::{Error, Reason, Result};
 
 /// Every operator, by family.
 pub static OPS: &[&[&dyn Op]] =
-    &[elementwise::TABLE, movement::TABLE, tensor::TABLE, reduce::TABLE, nn::TABLE, recurrent::TABLE, quant::TABLE];
+    &[elementwise::TABLE, movement::TABLE, tensor::TABLE, reduce::TABLE, nn::TABLE, recurrent::TABLE, quant::TABLE, control::TABLE];
 
 /// Every operator.
 pub fn all() -> impl Iterator<Item = &'static dyn Op> {

@@ -37,6 +37,7 @@
 //! | [`Model`] | a network as read from a file |
 //! | [`Data`] | arrays or images that feed it |
 //! | [`Session`] | a network compiled for devices; `Send + Sync` |
+//! | [`Sessions`] | the same for inputs of any size: a session per size, compiled when first needed |
 //! | [`Report`] | what runs where, and why |
 //!
 //! Tasks over data are functions: [`calibrate`], [`Model::quantize`], [`evaluate`], [`validate`], [`vectors::run_case`];
@@ -63,6 +64,7 @@ mod report;
 mod ron_text;
 mod session;
 mod session_state;
+mod sessions;
 mod suggest;
 mod tuning;
 mod validation;
@@ -99,6 +101,7 @@ pub use quantize::{QuantizeOptions, QuantizedModel, Source, load_recipe};
 pub use registry::{DeviceOptions, DriverReport, OpenDevice, REFERENCE, Refused, Registry};
 pub use report::{PartitionReport, Report, node_macs};
 pub use session::{Session, SessionOptions};
+pub use sessions::Sessions;
 pub use suggest::{hint, nearest};
 pub use tuning::{
     DeviceKey, Machine, ModelKey, Timing, TuneOptions, TunedDevice, TunedNodes, Tuning, TuningReport, TuningState,

@@ -132,6 +132,17 @@ impl QuantizedModel {
         self.report.float.iter().map(|n| of(&n.name)).sum::<f64>() / total.max(1.0)
     }
 
+    /// The model with QOperator nodes (`QLinearConv`, ..) in the place of nodes between DequantizeLinear and
+    /// QuantizeLinear, for runtimes that know only this form. Notes name what has no such form and what rounds otherwise.
+    pub fn into_qoperator(self) -> Result<Self> {
+        let (graph, notes) = ottava_compiler::to_qoperator(&self.model.graph).map_err(|e| self.model.invalid(e))?;
+        let metadata = BTreeMap::from([("ottava.recipe".to_owned(), self.report.recipe.clone())]);
+        let bytes = Model { graph, ..self.model.clone() }.to_bytes(metadata)?;
+        let model = Model::from_bytes(&self.model.origin, &bytes)?;
+        let diagnostics = self.diagnostics.into_iter().chain(notes).collect();
+        Ok(Self { model, bytes, diagnostics, ..self })
+    }
+
     /// Writes the ONNX file.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
         let path = path.as_ref();

@@ -7,7 +7,7 @@
 //! constants that the graph came with. Nodes beyond that stay. Results of up to 1 KiB do not count, so that
 //! the arithmetic of shapes always folds; the number of nodes bounds them.
 
-use super::rules::{is, is_any, is_ottava};
+use super::rules::{is, is_any, is_control, is_ottava};
 use super::{About, Effect};
 use crate::{Cx, evaluate_constant};
 use ottava_graph::{Diagnostic, Graph, Patch, Result, infer_types, rewrite};
@@ -56,7 +56,7 @@ fn fold_once(
 ) -> Result<usize> {
     rewrite(graph, "fold_constants", |graph, _, index| {
         let node = &graph.nodes[index];
-        if !may_fold(node) || refused.contains(&node.name) {
+        if !may_fold(node) || is_control(node) || refused.contains(&node.name) {
             return Ok(None);
         }
         if let Some(data) = known_shape(graph, node)? {

@@ -16,6 +16,7 @@ mod fuse_functions;
 mod fuse_norms;
 mod fuse_residual;
 mod fuse_softmax;
+mod inline_control;
 mod mask_rows;
 mod merge_bridges;
 mod moments;
@@ -80,6 +81,7 @@ macro_rules! passes {
 pub static CANONICAL: &[Pass] = passes![
     remove_identities,
     fold_constants,
+    inline_control,
     fuse_functions,
     fuse_norms,
     fuse_softmax,

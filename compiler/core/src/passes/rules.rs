@@ -40,6 +40,11 @@ pub fn is_ottava(node: &Node, op: &str) -> bool {
     node.domain == OTTAVA && node.op == op
 }
 
+/// Whether a node has bodies: `inline_control` takes it apart where constants decide it, and nothing else folds it.
+pub fn is_control(node: &Node) -> bool {
+    node.domain == OTTAVA && matches!(node.op.as_str(), "If" | "Loop" | "Scan")
+}
+
 /// Whether quantization commutes with a node: it moves elements, or picks the largest.
 pub fn commutes(node: &Node) -> bool {
     let largest = is(node, "MaxPool") && node.outputs.len() == 1 || is(node, "GlobalMaxPool");

@@ -2,9 +2,9 @@
 
 use super::HEADER;
 use super::lex::{Token, lex};
-use crate::{Activation, Graph, Phase, State};
+use crate::{Activation, Graph, Phase, State, to_program};
 use ottava_hal::{
-    Attr, DataType, Dim, Error, Layout, Node, QuantParams, RequantMode, Result, Scheme, Shape, Tensor, TensorType,
+    Attr, DataType, Dim, Error, Layout, Node, Program, QuantParams, RequantMode, Result, Scheme, Shape, Tensor, TensorType,
     ValueId,
 };
 use std::collections::BTreeMap;
@@ -271,6 +271,7 @@ impl Parser<'_> {
             _ if self.accept_word("ints") => Attr::Ints(self.list("[", "]", Self::parsed)?),
             _ if self.accept_word("floats") => Attr::Floats(self.list("[", "]", Self::parsed)?),
             _ if self.accept_word("strings") => Attr::Strs(self.list("[", "]", Self::name)?),
+            _ if self.accept_word("program") => Attr::Program(self.program()?.into()),
             _ if self.accept_word("tensor") => {
                 let ty = self.tensor_type()?;
                 self.expect("=")?;
@@ -287,6 +288,18 @@ impl Parser<'_> {
             _ => return self.fail("an attribute value"),
         };
         Ok((name, value))
+    }
+
+    /// A body as its own text. Quotes inside quotes double with each level, which bounds the depth.
+    fn program(&mut self) -> Result<Program> {
+        match self.peek().cloned() {
+            Some(Token::Quoted(text)) => {
+                self.at += 1;
+                let body = parse(&text).map_err(|e| Error::invalid(format!("line {}: body: {e}", self.line)))?;
+                Ok(to_program(&body))
+            }
+            _ => self.fail("the quoted text of a graph"),
+        }
     }
 
     fn data(&mut self, ty: &TensorType) -> Result<Tensor> {

@@ -1,7 +1,7 @@
 //! Graph -> text.
 
 use super::{HEADER, MAX_LISTED};
-use crate::{Activation, Graph};
+use crate::{Activation, Graph, from_program};
 use ottava_hal::{Attr, DataType, Node, QuantParams, Scheme, Tensor, TensorType, ValueId};
 use std::fmt::{Display, Write};
 
@@ -74,6 +74,7 @@ fn attr_text(attr: &Attr) -> String {
         Attr::Ints(v) => format!("ints [{}]", join(v.iter())),
         Attr::Floats(v) => format!("floats [{}]", join(v.iter().map(|f| format!("{f:?}")))),
         Attr::Strs(v) => format!("strings [{}]", join(v.iter().map(|s| quoted(s)))),
+        Attr::Program(p) => format!("program {}", quoted(&print(&from_program(p)))),
         Attr::Tensor(t) => format!("tensor {} = {}", type_text(&t.ty()), data_text(t)),
     }
 }

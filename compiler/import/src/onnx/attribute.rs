@@ -98,8 +98,8 @@ fn text(proto: &AttributeProto, bytes: &[u8]) -> Result<String, Refusal> {
     }
 }
 
-/// The stored form of an attribute.
-pub(crate) fn write(name: &str, value: &Attr) -> AttributeProto {
+/// The stored form of an attribute; none of a body, which `export_bodies` writes.
+pub(crate) fn write(name: &str, value: &Attr) -> Option<AttributeProto> {
     let mut proto = AttributeProto { name: name.to_owned(), ..Default::default() };
     let kind = match value {
         Attr::Float(v) => (proto.f = Some(*v), Kind::Float).1,
@@ -109,9 +109,10 @@ pub(crate) fn write(name: &str, value: &Attr) -> AttributeProto {
         Attr::Ints(v) => (proto.ints = v.clone(), Kind::Ints).1,
         Attr::Strs(v) => (proto.strings = v.iter().map(|s| s.clone().into_bytes()).collect(), Kind::Strings).1,
         Attr::Tensor(v) => (proto.t = Some(OnnxTensor::from_tensor("", v).to_proto()), Kind::Tensor).1,
+        Attr::Program(_) => return None,
     };
     proto.r#type = kind as i32;
-    proto
+    Some(proto)
 }
 
 #[cfg(test)]
@@ -148,7 +149,7 @@ mod tests {
             Attr::Tensor(tensor),
         ];
         for value in values {
-            let proto = write("a", &value);
+            let proto = write("a", &value).expect("a stored form");
             assert_eq!(one(proto), Ok(value));
         }
     }

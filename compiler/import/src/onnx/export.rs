@@ -9,7 +9,7 @@ use super::forms::BASE_OPSET;
 use super::forms::table::LATER;
 use super::proto::{GraphProto, ModelProto, NodeProto, OperatorSetIdProto, StringStringEntryProto, ValueInfoProto};
 use super::tensor::OnnxTensor;
-use super::{attribute, decode, own_functions, states, types};
+use super::{attribute, decode, export_bodies, own_functions, states, types};
 use crate::ImportError;
 use ottava_graph::{Fused, Graph, Phase};
 use ottava_hal::{Attr, DataType, Node, RequantMode, ValueId};
@@ -46,7 +46,15 @@ pub fn export_onnx(graph: &Graph, options: &ExportOptions) -> Result<Vec<u8>, Im
 }
 
 fn model(graph: &Graph, proto: GraphProto, opset: u32, options: &ExportOptions) -> ModelProto {
-    let foreign: BTreeSet<_> = graph.nodes.iter().map(|n| n.domain.as_str()).filter(|d| !d.is_empty()).collect();
+    // A node with a body is written in the standard's form.
+    let calls = graph.nodes.iter().filter(|n| export_bodies::bodies(n).next().is_none());
+    let mut foreign: BTreeSet<_> = calls.map(|n| n.domain.as_str()).collect();
+    for node in &graph.nodes {
+        export_bodies::visit(node, &mut |inner| {
+            foreign.insert(inner.domain.as_str());
+        });
+    }
+    foreign.remove("");
     let domain = |d: &str, version| OperatorSetIdProto { domain: d.to_owned(), version };
     let opset_import = std::iter::once(domain("", i64::from(opset))).chain(foreign.into_iter().map(|d| domain(d, 1)));
     let entry = |(key, value): (&String, &String)| StringStringEntryProto { key: key.clone(), value: value.clone() };
@@ -84,7 +92,13 @@ fn check(graph: &Graph) -> Result<(), ImportError> {
     }
     for node in &graph.nodes {
         let refuse = |what: &str| ImportError::Export { place: format!("node `{}`", node.name), what: what.to_owned() };
-        if node.domain == ottava_ops::OTTAVA && own_functions::name_of(node).is_none() {
+        let has_body = export_bodies::bodies(node).next().is_some();
+        let mut inside = None;
+        export_bodies::visit(node, &mut |inner| inside = inside.or(unwritable(inner)));
+        if let Some(what) = inside {
+            return Err(refuse(what));
+        }
+        if node.domain == ottava_ops::OTTAVA && !has_body && own_functions::name_of(node).is_none() {
             return Err(refuse("its operator is Ottava's own"));
         }
         if node.fused != Fused::default() {
@@ -102,13 +116,29 @@ fn check(graph: &Graph) -> Result<(), ImportError> {
     Ok(())
 }
 
+/// What a node inside a body has that the format, or this version for bodies, cannot say.
+fn unwritable(node: &Node) -> Option<&'static str> {
+    let own = node.domain == ottava_ops::OTTAVA && export_bodies::bodies(node).next().is_none();
+    if own || node.fused != Fused::default() {
+        return Some("an operator in its body is Ottava's own");
+    }
+    (coerces(node)).then_some("an operator in its body has the form of before operator set 13")
+}
+
+/// Whether a node is of the Softmax family in the form that works on a matrix.
+fn coerces(node: &Node) -> bool {
+    matches!(node.op.as_str(), "Softmax" | "LogSoftmax" | "Hardmax") && node.version < BASE_OPSET
+}
+
 /// The first operator set that has a node in this form and with these types.
 fn opset_of(graph: &Graph, node: &Node) -> u32 {
-    if node.domain == ottava_ops::OTTAVA {
+    if own_functions::name_of(node).is_some() {
         return own_functions::OPSET;
     }
     if !node.domain.is_empty() {
-        return BASE_OPSET;
+        let mut opset = BASE_OPSET;
+        export_bodies::visit(node, &mut |inner| opset = opset.max(export_bodies::opset(inner)));
+        return opset;
     }
     let later = LATER.iter().filter(|(op, attr, _)| *op == node.op && node.attrs.get(attr).is_some());
     let form = later.map(|&(_, _, opset)| opset).fold(node.version, u32::max);
@@ -149,17 +179,21 @@ impl Writer<'_> {
     }
 
     fn node(&mut self, node: &Node) {
+        if export_bodies::bodies(node).next().is_some() {
+            let proto = export_bodies::control(node, "", &|id| self.name(id));
+            self.nodes.push(proto);
+            return;
+        }
         let proto = NodeProto {
             name: node.name.clone(),
             op_type: own_functions::name_of(node).map_or_else(|| node.op.clone(), str::to_owned),
             domain: node.domain.clone(),
             input: node.inputs.iter().map(|id| id.map_or_else(String::new, |id| self.name(id))).collect(),
             output: node.outputs.iter().map(|id| self.name(*id)).collect(),
-            attribute: node.attrs.0.iter().map(|(name, value)| attribute::write(name, value)).collect(),
+            attribute: node.attrs.0.iter().filter_map(|(name, value)| attribute::write(name, value)).collect(),
             ..Default::default()
         };
-        let coerces = matches!(node.op.as_str(), "Softmax" | "LogSoftmax" | "Hardmax") && node.version < BASE_OPSET;
-        if coerces && !self.is_last_axis(node) {
+        if coerces(node) && !self.is_last_axis(node) {
             self.on_matrix(node, proto);
         } else {
             self.nodes.push(proto);
@@ -188,11 +222,11 @@ impl Writer<'_> {
         let x = rows.input.first().cloned().unwrap_or_default();
         let y = rows.output.first().cloned().unwrap_or_default();
         let mut flatten = step(&matrix, "Flatten", &[&x], &matrix);
-        flatten.attribute = vec![attribute::write("axis", &axis)];
+        flatten.attribute = attribute::write("axis", &axis).into_iter().collect();
         let reshape = step(&node.name, "Reshape", &[&softmax, &shape], &y);
         rows.name.clone_from(&softmax);
         (rows.input, rows.output) = (vec![matrix.clone()], vec![softmax.clone()]);
-        rows.attribute = vec![attribute::write("axis", &Attr::Int(-1))];
+        rows.attribute = attribute::write("axis", &Attr::Int(-1)).into_iter().collect();
         self.nodes.extend([step(&shape, "Shape", &[&x], &shape), flatten, rows, reshape]);
     }
 

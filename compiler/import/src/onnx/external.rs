@@ -1,23 +1,23 @@
 //! Weights in files beside the model (`TensorProto.external_data`).
 //!
 //! The location is written by whoever made the model, so it is held inside the model's folder: relative,
-//! without `..`, and, links resolved, still below that folder. Only the bytes that a tensor needs are read;
-//! tensors that share a range share its bytes, and all ranges of one file together may not exceed twice its
-//! size, so that a small model cannot multiply a file in memory.
+//! without `..`, and, links resolved, still below that folder. Files are mapped, not read: only pages that are used
+//! take memory, whatever the size of the file. All ranges of one file together may not exceed twice its size, so that a
+//! small model cannot multiply a file where elements must be copied.
+use super::mapped;
 use super::proto::StringStringEntryProto;
 use crate::ImportError;
 use prost::bytes::Bytes;
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::{Read, Seek, SeekFrom};
 use std::path::{Component, Path, PathBuf};
 
 /// The files beside one model.
 #[derive(Debug, Default)]
 pub struct ExternalData {
     folder: Option<PathBuf>,
-    /// Bytes read so far, by file.
+    /// Bytes taken so far, by file.
     taken: BTreeMap<PathBuf, u64>,
+    maps: BTreeMap<PathBuf, Bytes>,
     ranges: BTreeMap<(PathBuf, u64, usize), Bytes>,
 }
 
@@ -40,7 +40,7 @@ impl ExternalData {
         Self { folder: Some(folder.to_owned()), ..Self::default() }
     }
 
-    /// Reads the `len` bytes of `tensor` from where `entries` say.
+    /// The `len` bytes of `tensor` from where `entries` say.
     pub(crate) fn read(
         &mut self,
         tensor: &str,
@@ -106,12 +106,15 @@ impl ExternalData {
             let found = format!("overlapping ranges of {}, {taken} bytes so far", path.display());
             return Err(refuse(found, format!("at most twice its {} bytes", meta.len())));
         }
-        let mut file = File::open(path).map_err(io)?;
-        file.seek(SeekFrom::Start(offset)).map_err(io)?;
-        // The length was checked against the file's size above, so this allocation is bounded by it.
-        let mut bytes = vec![0; len];
-        file.read_exact(&mut bytes).map_err(io)?;
-        Ok(bytes.into())
+        let map = match self.maps.get(path) {
+            Some(map) => map.clone(),
+            None => self.maps.entry(path.to_owned()).or_insert(mapped::map(path).map_err(io)?).clone(),
+        };
+        let start = usize::try_from(offset).ok();
+        match start.and_then(|start| Some(start..start.checked_add(len)?)).filter(|r| r.end <= map.len()) {
+            Some(range) => Ok(map.slice(range)),
+            None => Err(refuse(format!("{len} bytes at offset {offset}"), "a range that this machine can map".into())),
+        }
     }
 }
 

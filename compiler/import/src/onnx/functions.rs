@@ -5,6 +5,7 @@
 //! call's value, else the function's default, else are left out. Depth and total size are bounded: a few
 //! functions that call each other twice could otherwise fill any memory. A function that says one of Ottava's own
 //! operators ([`super::own_functions`]) is not written out: the call is that operator.
+use super::captures::{change_attributes, visit_outer};
 use super::names::Names;
 use super::own_functions;
 use super::proto::{AttributeProto, FunctionProto, NodeProto};
@@ -26,6 +27,12 @@ const NODE_COST: usize = 512;
 /// Operator set versions by domain.
 pub(crate) type Opsets = BTreeMap<String, i64>;
 
+/// Bytes that the functions of a model may take, written out.
+pub(crate) fn budget(functions: &[FunctionProto]) -> usize {
+    let size: usize = functions.iter().map(Message::encoded_len).sum();
+    size.saturating_mul(BUDGET_FACTOR).saturating_add(BASE_BUDGET)
+}
+
 /// A node that calls no function, with the operator sets it is written in.
 #[derive(Clone, Debug)]
 pub(crate) struct FlatNode {
@@ -34,17 +41,15 @@ pub(crate) struct FlatNode {
 }
 
 /// All nodes with functions written out, each with a unique name. `values` holds the names of the graph's
-/// values; names that are given are added there and to `node_names`.
+/// values; names that are given are added there and to `node_names`. What is written out is taken from the budget.
 pub(crate) fn flatten(
     nodes: Vec<NodeProto>,
     functions: &[FunctionProto],
     opsets: Opsets,
     values: &mut Names,
     node_names: &mut Names,
-    problems: &mut Vec<Problem>,
+    (budget, problems): (&mut usize, &mut Vec<Problem>),
 ) -> Vec<FlatNode> {
-    let size: usize = functions.iter().map(Message::encoded_len).sum();
-    let budget = size.saturating_mul(BUDGET_FACTOR).saturating_add(BASE_BUDGET);
     let key = |f: &FunctionProto| (f.domain.clone(), f.name.clone(), f.overload.clone());
     let functions = functions.iter().map(|f| (key(f), f)).collect();
     let mut inliner = Inliner { functions, budget, nodes: node_names, values, out: Vec::new(), problems };
@@ -58,7 +63,7 @@ pub(crate) fn flatten(
 
 struct Inliner<'a> {
     functions: BTreeMap<(String, String, String), &'a FunctionProto>,
-    budget: usize,
+    budget: &'a mut usize,
     nodes: &'a mut Names,
     values: &'a mut Names,
     out: Vec<FlatNode>,
@@ -155,6 +160,12 @@ impl Inliner<'_> {
         };
         let input = inner.input.iter().map(&mut rename).collect();
         let output = inner.output.iter().map(&mut rename).collect();
+        let change = |a: &AttributeProto| resolve(a, call, function);
+        let mut attribute: Vec<_> = inner.attribute.iter().filter_map(change).collect();
+        for body in attribute.iter_mut().filter_map(|a| a.g.as_mut()) {
+            change_attributes(body, &change);
+            visit_outer(body, &mut |name| *name = rename(name));
+        }
         NodeProto {
             input,
             output,
@@ -162,7 +173,7 @@ impl Inliner<'_> {
             op_type: inner.op_type.clone(),
             domain: inner.domain.clone(),
             overload: inner.overload.clone(),
-            attribute: inner.attribute.iter().filter_map(|a| resolve(a, call, function)).collect(),
+            attribute,
             doc_string: String::new(),
         }
     }
@@ -172,7 +183,7 @@ impl Inliner<'_> {
         let names = inner.input.len() + inner.output.len() + 1;
         let cost = inner.encoded_len() + names.saturating_mul(call.name.len()) + NODE_COST;
         match self.budget.checked_sub(cost) {
-            Some(left) => self.budget = left,
+            Some(left) => *self.budget = left,
             None => return Refusal::invalid("the model's functions, written out, are too large for their file"),
         }
         Ok(())
@@ -223,7 +234,9 @@ mod tests {
     fn run(nodes: Vec<NodeProto>, functions: &[FunctionProto]) -> (Vec<FlatNode>, Vec<Problem>) {
         let (mut values, mut node_names, mut problems) = (Names::default(), Names::default(), Vec::new());
         let opsets = Opsets::from([(String::new(), 21)]);
-        let flat = flatten(nodes, functions, opsets, &mut values, &mut node_names, &mut problems);
+        let mut budget = budget(functions);
+        let found = (&mut budget, &mut problems);
+        let flat = flatten(nodes, functions, opsets, &mut values, &mut node_names, found);
         (flat, problems)
     }
 

@@ -11,13 +11,14 @@ use super::forms::{self, Cx};
 use super::functions::{self, FlatNode, Opsets};
 use super::proto::{FunctionProto, GraphProto, ModelProto, NodeProto, ValueInfoProto};
 use super::raw::{Problem, RawNode, Refusal, full_op};
-use super::{attribute, order, states, types};
+use super::{attribute, bodies, order, states, types};
 use crate::ImportError;
 use ottava_graph::{Diagnostic, Graph};
 use ottava_hal::{DataType, Tensor, TensorType};
 use prost::bytes::Bytes;
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
 /// Operator sets of the standard domain that are understood.
 pub const OPSETS: std::ops::RangeInclusive<i64> = 7..=28;
@@ -67,14 +68,19 @@ fn diagnostics(importer: Importer) -> Vec<Diagnostic> {
 }
 
 #[derive(Default)]
-struct Importer {
-    external: ExternalData,
-    cx: Cx,
-    problems: Vec<Problem>,
-    notes: Vec<Diagnostic>,
+pub(super) struct Importer {
+    pub external: ExternalData,
+    pub cx: Cx,
+    pub problems: Vec<Problem>,
+    pub notes: Vec<Diagnostic>,
     /// Declared types of computed values.
-    declared: HashMap<String, TensorType>,
-    inputs: Vec<(String, TensorType)>,
+    pub declared: HashMap<String, TensorType>,
+    pub inputs: Vec<(String, TensorType)>,
+    pub functions: Rc<[FunctionProto]>,
+    /// Bytes that functions may still take where they are written out.
+    pub budget: usize,
+    /// Bodies around this graph.
+    pub depth: usize,
 }
 
 impl Importer {
@@ -95,7 +101,16 @@ impl Importer {
         self.outputs(&graph);
         let constant = |name: &str| self.cx.constants.iter().find(|(n, _)| n == name).map(|(_, data)| data.clone());
         let states: Vec<_> = states.into_iter().map(|s| (constant(s.initial()), s)).collect();
-        let nodes = self.nodes(std::mem::take(&mut graph.node), &model.functions, &opsets);
+        self.budget = functions::budget(&model.functions);
+        self.functions = model.functions.into();
+        let nodes = self.nodes(std::mem::take(&mut graph.node), &opsets);
+        let mut built = self.finish(nodes, &graph, &opsets)?;
+        states.into_iter().for_each(|(initial, s)| s.apply(&mut built, initial, &mut self.notes));
+        Some(built)
+    }
+
+    /// From nodes with attributes read to the graph.
+    pub(super) fn finish(&mut self, nodes: Vec<RawNode>, graph: &GraphProto, opsets: &Opsets) -> Option<Graph> {
         let known = self.cx.constants.iter().map(|(name, _)| name.as_str());
         let known: Vec<_> = known.chain(self.inputs.iter().map(|(name, _)| name.as_str())).map(str::to_owned).collect();
         let nodes = order::sort(nodes, known.iter().map(String::as_str), &mut self.problems);
@@ -104,12 +119,9 @@ impl Importer {
             return None;
         }
         let inputs = std::mem::take(&mut self.inputs);
-        let parts = Parts { opsets: &opsets, inputs, declared: &self.declared, cx: std::mem::take(&mut self.cx) };
-        match build(&graph, parts) {
-            Ok(mut graph) => {
-                states.into_iter().for_each(|(initial, s)| s.apply(&mut graph, initial, &mut self.notes));
-                Some(graph)
-            }
+        let parts = Parts { opsets, inputs, declared: &self.declared, cx: std::mem::take(&mut self.cx) };
+        match build(graph, parts) {
+            Ok(graph) => Some(graph),
             Err(refusals) => {
                 refusals.into_iter().for_each(|refusal| self.model_problem(refusal));
                 None
@@ -144,7 +156,7 @@ impl Importer {
         opsets
     }
 
-    fn constants(&mut self, graph: &mut GraphProto) {
+    pub(super) fn constants(&mut self, graph: &mut GraphProto) {
         if let Some(sparse) = graph.sparse_initializer.first() {
             let name = sparse.values.as_ref().map_or("", |v| v.name.as_str());
             self.model_problem(Refusal::Unsupported(format!("constant `{name}` is sparse; store it dense")));
@@ -204,7 +216,7 @@ impl Importer {
 
     /// Declared types of outputs and inner values. Inner values of other types matter only if a node is kept that
     /// makes them, and are refused there.
-    fn outputs(&mut self, graph: &GraphProto) {
+    pub(super) fn outputs(&mut self, graph: &GraphProto) {
         for info in &graph.output {
             if let Err(refusal) = self.declare(info) {
                 self.model_problem(refusal);
@@ -228,19 +240,30 @@ impl Importer {
     }
 
     /// All nodes with functions written out and attributes read.
-    fn nodes(&mut self, nodes: Vec<NodeProto>, functions: &[FunctionProto], opsets: &Opsets) -> Vec<RawNode> {
+    pub(super) fn nodes(&mut self, nodes: Vec<NodeProto>, opsets: &Opsets) -> Vec<RawNode> {
         // Taken names keep values that functions bring apart; that a name is defined once is checked by `order`.
         for name in nodes.iter().flat_map(|n| &n.output).filter(|name| !name.is_empty()) {
             self.cx.values.take(name);
         }
         let (values, node_names) = (&mut self.cx.values, &mut self.cx.node_names);
-        let flat = functions::flatten(nodes, functions, opsets.clone(), values, node_names, &mut self.problems);
+        let functions = self.functions.clone();
+        let found = (&mut self.budget, &mut self.problems);
+        let flat = functions::flatten(nodes, &functions, opsets.clone(), values, node_names, found);
         let raw: Vec<_> = flat.into_iter().filter_map(|flat| self.raw_node(flat)).collect();
         self.cx.used.extend(raw.iter().flat_map(|n| n.inputs.iter().flatten().cloned()));
         raw
     }
 
-    fn raw_node(&mut self, flat: FlatNode) -> Option<RawNode> {
+    fn raw_node(&mut self, mut flat: FlatNode) -> Option<RawNode> {
+        let bodies = if bodies::is_control(&flat.node) {
+            let Some(bodies) = self.bodies(&mut flat) else {
+                self.hole(flat.node.output);
+                return None;
+            };
+            bodies
+        } else {
+            Vec::new()
+        };
         let FlatNode { node, opsets } = flat;
         let domain = functions::domain(&node.domain);
         let version = opsets.get(&domain).and_then(|&v| u32::try_from(v).ok());
@@ -252,7 +275,10 @@ impl Importer {
             None => Refusal::invalid(format!("no operator set is declared for domain `{domain}`")),
         };
         let attrs = match attrs {
-            Ok(attrs) => attrs,
+            Ok(mut attrs) => {
+                attrs.0.extend(bodies);
+                attrs
+            }
             Err(refusal) => {
                 let refusal = match forms::table::find(&domain, &node.op_type) {
                     // The operator itself is the better reason.

@@ -1,13 +1,17 @@
 //! The ONNX format: protobuf messages, stored tensors, and (over them) import and export of graphs.
 mod attribute;
+mod bodies;
 mod build;
+mod captures;
 pub mod decode;
 pub mod elem;
 mod export;
+mod export_bodies;
 pub mod external;
 mod forms;
 mod functions;
 mod import;
+mod mapped;
 pub(crate) mod names;
 mod order;
 mod own_functions;

@@ -50,7 +50,7 @@ fn node(op: &str, input: &[&str], output: &str, attrs: &[(&str, Attr)]) -> NodeP
         op_type: op.to_owned(),
         input: input.iter().map(|&name| name.to_owned()).collect(),
         output: vec![output.to_owned()],
-        attribute: attrs.iter().map(|(name, value)| attribute::write(name, value)).collect(),
+        attribute: attrs.iter().filter_map(|(name, value)| attribute::write(name, value)).collect(),
         ..Default::default()
     }
 }

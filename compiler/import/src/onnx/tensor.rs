@@ -11,6 +11,7 @@ use super::proto::tensor_proto::DataLocation;
 use crate::ImportError;
 use ottava_hal::Tensor;
 use prost::bytes::Bytes;
+use std::sync::Arc;
 
 /// Dimensions that a tensor may have.
 const MAX_RANK: usize = 32;
@@ -26,6 +27,8 @@ pub struct OnnxTensor {
     pub dims: Vec<usize>,
     /// The elements: `elem.byte_len(&dims)` little-endian bytes.
     pub bytes: Bytes,
+    /// Whether the bytes lie in a file beside the model. Tensors view them there where alignment allows it.
+    pub mapped: bool,
 }
 
 impl OnnxTensor {
@@ -42,7 +45,9 @@ impl OnnxTensor {
         } else {
             reader.stored(elem, &dims, len)?
         };
-        Ok(Self { name: proto.name.clone(), elem, bytes: reader.canonical(elem, &dims, bytes)?, dims })
+        let mapped = proto.data_location == DataLocation::External as i32;
+        let bytes = reader.canonical(elem, &dims, bytes)?;
+        Ok(Self { name: proto.name.clone(), elem, bytes, dims, mapped })
     }
 
     /// The stored form, as raw bytes.
@@ -64,8 +69,11 @@ impl OnnxTensor {
             what: format!("element type {}", self.elem.name()),
             help: "store it as FLOAT16, FLOAT or an integer type",
         })?;
-        Tensor::from_bytes(dtype, &self.dims, &self.bytes)
-            .map_err(|e| ImportError::tensor(name, e.to_string(), "a tensor that a machine can hold"))
+        let tensor = match self.mapped {
+            true => Tensor::from_shared(dtype, &self.dims, Arc::new(self.bytes.clone()), 0),
+            false => Tensor::from_bytes(dtype, &self.dims, &self.bytes),
+        };
+        tensor.map_err(|e| ImportError::tensor(name, e.to_string(), "a tensor that a machine can hold"))
     }
 
     /// A tensor in host memory, under a name.
@@ -75,6 +83,7 @@ impl OnnxTensor {
             elem: ElemType::of(tensor.dtype()),
             dims: tensor.shape().to_vec(),
             bytes: Bytes::copy_from_slice(tensor.bytes()),
+            mapped: false,
         }
     }
 
@@ -310,7 +319,7 @@ mod tests {
     #[test]
     fn a_tensor_file_comes_back() {
         let tensor =
-            OnnxTensor { name: "x".into(), elem: ElemType::S16, dims: vec![2, 1], bytes: vec![1, 2, 3, 4].into() };
+            OnnxTensor { name: "x".into(), elem: ElemType::S16, dims: vec![2, 1], bytes: vec![1, 2, 3, 4].into(), mapped: false };
         let back = super::super::decode_tensor_file(tensor.to_file().into(), "x.pb").expect("well-formed");
         assert_eq!(back, tensor);
     }

@@ -42,6 +42,16 @@ pub fn ints(name: &str, values: &[i64]) -> AttributeProto {
     AttributeProto { name: name.into(), ints: values.to_vec(), r#type: 7, ..Default::default() }
 }
 
+pub fn body_of(name: &str, g: GraphProto) -> AttributeProto {
+    AttributeProto { name: name.into(), g: Some(g), r#type: 5, ..Default::default() }
+}
+
+/// A body; its inputs and outputs declare nothing but their names.
+pub fn graph_of(node: Vec<NodeProto>, inputs: &str, outputs: &str) -> GraphProto {
+    let values = |names: &str| strings(names).into_iter().map(|name| ValueInfoProto { name, ..Default::default() });
+    GraphProto { node, input: values(inputs).collect(), output: values(outputs).collect(), ..Default::default() }
+}
+
 pub fn float(name: &str, f: f32) -> AttributeProto {
     AttributeProto { name: name.into(), f: Some(f), r#type: 1, ..Default::default() }
 }
@@ -64,7 +74,7 @@ pub fn info(name: &str, elem: ElemType, dims: &str) -> ValueInfoProto {
 
 pub fn tensor(name: &str, elem: ElemType, dims: &[usize], bytes: &[u8]) -> TensorProto {
     let bytes = bytes.to_vec().into();
-    OnnxTensor { name: name.into(), elem, dims: dims.to_vec(), bytes }.to_proto()
+    OnnxTensor { name: name.into(), elem, dims: dims.to_vec(), bytes, mapped: false }.to_proto()
 }
 
 pub fn floats(name: &str, dims: &[usize], value: impl Fn(usize) -> f32) -> TensorProto {

@@ -3,6 +3,9 @@
 use super::corrupt;
 use crate::{Error, Result, Tensor};
 
+/// Programs inside programs.
+const MAX_DEPTH: usize = 32;
+
 /// Bytes that grow.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Writer {
@@ -93,12 +96,24 @@ impl Writer {
 pub struct Reader<'a> {
     bytes: &'a [u8],
     at: usize,
+    depth: usize,
 }
 
 impl<'a> Reader<'a> {
     /// A reader at the beginning.
     pub fn new(bytes: &'a [u8]) -> Self {
-        Self { bytes, at: 0 }
+        Self { bytes, at: 0, depth: 0 }
+    }
+
+    /// Reads what lies inside of something of its own kind; how deep this goes is bounded.
+    pub fn nested<T>(&mut self, read: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+        if self.depth >= MAX_DEPTH {
+            return Err(corrupt(format!("programs lie more than {MAX_DEPTH} deep in each other at byte {}", self.at)));
+        }
+        self.depth += 1;
+        let result = read(self);
+        self.depth -= 1;
+        result
     }
 
     /// Bytes read so far.

@@ -27,6 +27,7 @@ fn everything() -> Program {
         .with("pads", Attr::Ints(vec![0, i64::MIN]))
         .with("scales", Attr::Floats(vec![-0.0]))
         .with("names", Attr::Strs(vec!["a".into(), String::new()]))
+        .with("body", Attr::Program(Program::default().into()))
         .with("value", Attr::Tensor(Tensor::scalar(7i64)));
     let fused = Fused {
         zp_before_round: true,

@@ -112,6 +112,10 @@ impl Writer {
                 self.u8(6);
                 self.tensor(v, store)?;
             }
+            Attr::Program(v) => {
+                self.u8(7);
+                super::encode(v, store, self)?;
+            }
         }
         Ok(())
     }
@@ -197,6 +201,7 @@ impl Reader<'_> {
             4 => Attr::Floats(self.list(4, Self::f32)?),
             5 => Attr::Strs(self.list(8, |r| r.str().map(str::to_owned))?),
             6 => Attr::Tensor(self.tensor(load)?),
+            7 => Attr::Program(Arc::new(self.nested(|r| super::decode(r, load))?)),
             other => return Err(corrupt(format!("{other} is no kind of attribute"))),
         })
     }

@@ -9,7 +9,7 @@ use ottava_abi::{
     scheme,
 };
 use ottava_hal::program::Activation;
-use ottava_hal::{Attr, DataType, Dim, Error, Layout, Node, Program, QuantParams, Result, Scheme, Tensor, TensorType};
+use ottava_hal::{Attr, DataType, Dim, Error, Layout, Node, Program, QuantParams, Reason, Result, Scheme, Tensor, TensorType};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -290,6 +290,10 @@ impl<'a> View<'a> {
                 let first = small(self.edges.len())?;
                 self.edges.extend(pairs.into_iter().flatten());
                 (attr_type::STRS, first, small(texts.len())?, 0)
+            }
+            Attr::Program(_) => {
+                let what = format!("attribute `{name}` is a program, which the driver interface does not carry");
+                return Err(Error::unsupported(Reason::AttrValue, what));
             }
             Attr::Tensor(t) => (attr_type::TENSOR, 0, 1, i64::from(self.value(name, &t.ty(), Some(t))?)),
         };

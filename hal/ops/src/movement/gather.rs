@@ -57,6 +57,12 @@ impl Op for Gather {
     }
 }
 
+/// The slice at `index` of an axis, which the result does not have. The index must be one of the axis.
+pub fn take(x: &Tensor, axis: usize, index: usize) -> Result<Tensor> {
+    let shape = [&x.shape()[..axis], &x.shape()[axis + 1..]].concat();
+    on_bytes(x, |x| gather(x, axis, &[index], &shape))
+}
+
 /// A possibly negative index on an axis of `n`.
 pub fn wrap_index(index: i64, n: usize) -> Result<usize> {
     let wrapped = if index < 0 { i128::from(index) + n as i128 } else { index.into() };

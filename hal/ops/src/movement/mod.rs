@@ -4,11 +4,11 @@
 use crate::Op;
 
 mod axes;
-mod concat;
+pub(crate) mod concat;
 mod depth_space;
 mod dropout;
 pub(crate) mod expand;
-mod gather;
+pub(crate) mod gather;
 mod gather_nd;
 mod pad;
 pub(crate) mod pick;

@@ -22,6 +22,10 @@ mod bias;
 mod channel_norm;
 mod col2im;
 mod conv_transpose;
+mod deform_conv;
+mod det;
+mod dft;
+mod fourier;
 mod fused_matmul;
 mod global_pool;
 mod grid_sample;
@@ -29,13 +33,17 @@ mod layer_norm;
 mod masked;
 mod max_pool;
 mod max_unpool;
+mod mel;
 mod plain;
+mod planar;
 mod pool;
 pub(crate) mod requantize;
 mod resample;
 mod resize;
+mod roi_align;
 mod rotary;
 mod signal_window;
+mod stft;
 mod swiglu;
 
 /// One line per operator.
@@ -53,6 +61,9 @@ pub static TABLE: &[&dyn Op] = &[
     &col2im::Col2Im,
     &conv::Conv,
     &conv_transpose::ConvTranspose,
+    &deform_conv::DeformConv,
+    &det::Det,
+    &dft::Dft,
     &fused_matmul::FusedMatMul,
     &gemm::Gemm,
     &global_pool::AVERAGE,
@@ -69,8 +80,10 @@ pub static TABLE: &[&dyn Op] = &[
     &matmul::MatMul,
     &max_pool::MaxPool,
     &max_unpool::MaxUnpool,
+    &mel::MelWeightMatrix,
     &resize::RESIZE,
     &resize::UPSAMPLE,
+    &roi_align::RoiAlign,
     &rotary::MICROSOFT_ROTARY,
     &rotary::ROTARY,
     &signal_window::WINDOWS[0],
@@ -79,6 +92,7 @@ pub static TABLE: &[&dyn Op] = &[
     &softmax::HARDMAX,
     &softmax::LOG_SOFTMAX,
     &softmax::SOFTMAX,
+    &stft::Stft,
     &swiglu::SwiGlu,
 ];
 

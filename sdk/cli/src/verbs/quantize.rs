@@ -82,19 +82,7 @@ fn dtype(name: &str) -> Result<DataType> {
     name.parse().map_err(Failure::Usage)
 }
 
-/// Flags of the contract that this version does not carry out are refused by name.
-fn check_offered(args: &Args) -> Result<()> {
-    let refuse = |flag: &str, help: &str| Err(Failure::Usage(format!("`{flag}` is not part of this version; {help}")));
-    if args.format.as_deref() == Some("qoperator") {
-        return refuse(
-            "--format qoperator",
-            "the file is written as QDQ, which every runtime with QOperator kernels reads too",
-        );
-    }
-    check_used(args)
-}
-
-/// Flags that would change nothing are refused too.
+/// Flags that would change nothing are refused.
 fn check_used(args: &Args) -> Result<()> {
     let source = if args.dynamic { "--dynamic" } else { "--calibration" };
     let n = &args.network;
@@ -163,7 +151,7 @@ fn quantize(args: &Args, cx: &Context, model: &Model, recipe: Recipe) -> Result<
 
 /// Quantizes and writes.
 pub fn run(args: &Args, cx: &Context) -> Result<Answer> {
-    check_offered(args)?;
+    check_used(args)?;
     let inputs: Vec<&Path> = [Some(&args.model), args.data.as_ref(), args.calibration.as_ref(), args.recipe.as_ref()]
         .into_iter()
         .flatten()
@@ -175,7 +163,10 @@ pub fn run(args: &Args, cx: &Context) -> Result<Answer> {
     let recipe = recipe(args)?;
     let model = Model::load(&args.model)?;
     cx.ui.diagnostics(&model.diagnostics);
-    let quantized = quantize(args, cx, &model, recipe.clone())?;
+    let mut quantized = quantize(args, cx, &model, recipe.clone())?;
+    if args.format.as_deref() == Some("qoperator") {
+        quantized = quantized.into_qoperator()?;
+    }
     cx.ui.diagnostics(&quantized.diagnostics);
     quantized.save(&args.output)?;
     if let Some(path) = &args.save_recipe {

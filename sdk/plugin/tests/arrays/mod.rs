@@ -124,7 +124,7 @@ impl Arrays {
                 (a.attr_type, a.first, a.count) = (attr_type::STRS, self.edges.len() as u32, list.len() as u32);
                 self.edges.extend(pairs);
             }
-            Attr::Tensor(_) => panic!("tests have no tensor attributes"),
+            Attr::Tensor(_) | Attr::Program(_) => panic!("tests have no tensor attributes"),
         }
         self.attrs.push(a);
     }

@@ -3,8 +3,11 @@
 //! [`table`] has one line per operator. Most operators only ever gained types and stay as they are; where an
 //! attribute became an input, or an operator was replaced, a function of one of the family files rewrites the
 //! node. A rewrite may add constants and nodes. Behind it every node is checked against the operator's schema.
+mod attention;
 mod attributes;
+mod blocks;
 mod constant;
+mod control;
 mod fused;
 mod nn;
 mod quantize;
@@ -193,5 +196,6 @@ fn kind(value: &Attr) -> AttrKind {
         Attr::Floats(_) => AttrKind::Floats,
         Attr::Strs(_) => AttrKind::Strs,
         Attr::Tensor(_) => AttrKind::Tensor,
+        Attr::Program(_) => AttrKind::Program,
     }
 }

@@ -3,7 +3,7 @@
 //! A line says how a node becomes its newest form; that the operator exists in `ottava-ops` is checked when the
 //! node is handed on. An operator without a line is refused with a reason.
 use super::super::raw::{RawNode, Refusal, full_op};
-use super::{BASE_OPSET, Cx, attributes, constant, fused, nn, quantize, resize};
+use super::{BASE_OPSET, Cx, attention, attributes, blocks, constant, control, fused, nn, quantize, resize};
 
 /// How a node becomes its newest form.
 pub(crate) type Map = fn(&mut Cx, RawNode) -> Result<(), Refusal>;
@@ -110,6 +110,7 @@ pub(crate) const TABLE: &[Row] = &[
     onnx("HardSwish", same),
     onnx("Hardmax", nn::softmax),
     onnx("Identity", same),
+    onnx("If", control::branch),
     onnx("InstanceNormalization", same),
     onnx("IsInf", same),
     onnx("IsNaN", same),
@@ -121,6 +122,7 @@ pub(crate) const TABLE: &[Row] = &[
     onnx("LessOrEqual", same),
     onnx("Log", same),
     onnx("LogSoftmax", nn::softmax),
+    onnx("Loop", control::repeat),
     onnx("LpNormalization", same),
     onnx("LpPool", same),
     onnx("MatMul", same),
@@ -169,6 +171,7 @@ pub(crate) const TABLE: &[Row] = &[
     onnx("RotaryEmbedding", same),
     onnx("Round", same),
     onnx("STFT", same),
+    onnx("Scan", control::scan),
     onnx("Scatter", attributes::scatter),
     onnx("ScatterElements", same),
     onnx("ScatterND", same),
@@ -213,6 +216,8 @@ pub(crate) const TABLE: &[Row] = &[
     ms("FusedMatMul", fused::fused_matmul),
     ms("Gelu", fused::gelu),
     ms("MatMulIntegerToFloat", fused::matmul_integer_to_float),
+    ms("MatMulNBits", blocks::matmul_n_bits),
+    ms("MultiHeadAttention", attention::multi_head),
     ms("QGemm", same),
     ms("QLinearAdd", same),
     ms("QLinearAveragePool", same),
@@ -234,8 +239,8 @@ pub(crate) const TABLE: &[Row] = &[
 /// Standard operators that are left out on purpose, with the reason.
 const LEFT_OUT: &[(&str, &[&str])] = &[
     (
-        "control flow is not supported; export the network with its loops unrolled",
-        &["If", "Loop", "Scan", "SequenceMap"],
+        "control flow over sequences is not supported; export the network with its loops unrolled",
+        &["SequenceMap"],
     ),
     (
         "sequences are not supported",
@@ -314,7 +319,7 @@ mod tests {
 
     #[test]
     fn left_out_operators_have_a_reason() {
-        assert!(why_not("", "Loop").contains("control flow"));
+        assert!(why_not("", "SequenceMap").contains("control flow"));
         assert!(why_not("", "SequenceAt").contains("sequences"));
         assert!(why_not("", "Foo").contains("operator Foo is not known"));
         assert!(why_not("ai.onnx.ml", "Scaler").contains("domain `ai.onnx.ml`"));

@@ -85,6 +85,7 @@ fn line(node: &RawNode) -> String {
             Attr::Floats(v) => format!("{v:?}"),
             Attr::Strs(v) => format!("{v:?}"),
             Attr::Tensor(v) => format!("{v:?}"),
+            Attr::Program(v) => v.name.clone(),
         };
         text.push_str(&format!(" {name}={value}"));
     }
