@@ -53,9 +53,8 @@ struct Watch {
 }
 
 impl Watch {
-    fn new(model: &Model, registry: &Registry) -> Result<Self> {
-        let canonical = probe::canonical_unbound(model, registry)?;
-        Ok(Self { observations: observations(&canonical), model: model.clone(), canonical })
+    fn new(model: &Model, canonical: Graph) -> Self {
+        Self { observations: observations(&canonical), model: model.clone(), canonical }
     }
 
     /// A session whose outputs are the observed values.
@@ -78,7 +77,20 @@ pub fn calibrate(
     progress: &mut Progress,
 ) -> Result<Calibration> {
     model.expect_graph()?;
-    let watch = Watch::new(model, registry)?;
+    let canonical = probe::canonical_unbound(model, registry)?;
+    calibrate_graph(model, canonical, data, registry, options, progress)
+}
+
+/// As [`calibrate`], on a canonical graph that stands for the model: the model itself, or a rewrite of it.
+pub(crate) fn calibrate_graph(
+    model: &Model,
+    canonical: Graph,
+    data: &Data,
+    registry: &Registry,
+    options: &CalibrateOptions,
+    progress: &mut Progress,
+) -> Result<Calibration> {
+    let watch = Watch::new(model, canonical);
     let feed = Feed::new(data, &model.inputs(), options.affine)?;
     let mut session_options = with_data_dims(&options.session, &feed);
     let batch_symbols = model.batch_symbols();

@@ -1,14 +1,14 @@
 //! From a float model to an ordinary quantized ONNX model.
 
 use crate::batches::Progress;
-use crate::calibrate::{CalibrateOptions, calibrate};
+use crate::calibrate::{CalibrateOptions, calibrate_graph};
 use crate::data::{Affine, Data};
 use crate::error::{Error, Result, codes};
 use crate::model::Model;
 use crate::probe;
 use crate::registry::Registry;
 use crate::session::SessionOptions;
-use ottava_graph::{Diagnostic, Graph};
+use ottava_graph::{Diagnostic, Graph, Phase};
 use ottava_hal::RequantMode;
 use ottava_quantize::recipe::NodeRule;
 use ottava_quantize::{Calibration, Quantized, Recipe};
@@ -72,8 +72,14 @@ impl Model {
             Source::Data { data, affine } => {
                 let observer = Some(recipe.activations.observer);
                 let o = CalibrateOptions { affine, shard: None, observer, session: options.session.clone() };
-                let calibration = calibrate(self, data, registry, &o, progress)?;
-                ottava_quantize::quantize(&canonical, &calibration, recipe)
+                let calibration = calibrate_graph(self, canonical.clone(), data, registry, &o, progress)?;
+                let prepared = ottava_quantize::prepare(&canonical, &calibration, recipe);
+                let mut prepared = prepared.map_err(|e| quantize_error(e, self))?;
+                if prepared.rewritten {
+                    let graph = prepared.graph.clone();
+                    prepared.calibration = calibrate_graph(self, graph, data, registry, &o, progress)?;
+                }
+                ottava_quantize::quantize_prepared(&prepared, recipe)
             }
         };
         let mut result = result.map_err(|e| quantize_error(e, self))?;
@@ -98,7 +104,9 @@ impl Model {
     }
 
     fn finish(&self, quantized: Quantized) -> Result<QuantizedModel> {
-        let Quantized { graph, report, diagnostics } = quantized;
+        let Quantized { mut graph, report, diagnostics } = quantized;
+        // Types of inner values follow from the rest of the file; declared, they would be a good part of a small one.
+        graph.phase = Phase::Imported;
         let metadata = BTreeMap::from([("ottava.recipe".to_owned(), report.recipe.clone())]);
         let bytes = Model { graph, ..self.clone() }.to_bytes(metadata)?;
         let model = Model::from_bytes(&self.origin, &bytes)?;

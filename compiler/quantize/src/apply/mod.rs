@@ -32,13 +32,16 @@ mod tests;
 use ottava_graph::{Diagnostic, Graph};
 
 pub use dynamic::quantize_dynamic;
+pub(crate) use kinds::is_float;
 pub use observe::{Observation, fingerprint, observations};
+pub(crate) use products::WeightShape;
 pub use ranges::ValueParams;
 pub use report::{FloatNode, Report};
 
 use crate::calibration::Calibration;
+use crate::corrections::{Prepared, prepare};
 use crate::error::{Error, Result};
-use crate::recipe::{Correction, Recipe};
+use crate::recipe::Recipe;
 use emit::Emission;
 use plan::Plan;
 use ranges::Ranges;
@@ -58,9 +61,16 @@ pub struct Quantized {
 ///
 /// The calibration must have been collected on this graph: see [`observations`] and [`fingerprint`].
 pub fn quantize(graph: &Graph, calibration: &Calibration, recipe: &Recipe) -> Result<Quantized> {
+    quantize_prepared(&prepare(graph, calibration, recipe)?, recipe)
+}
+
+/// Quantizes a graph to which the corrections of the float network have been applied.
+pub fn quantize_prepared(prepared: &Prepared, recipe: &Recipe) -> Result<Quantized> {
+    let (graph, calibration) = (&prepared.graph, &prepared.calibration);
     calibration.expect_model(fingerprint(graph))?;
     check_requests(recipe)?;
-    let mut diagnostics = spoiled_tensors(calibration);
+    let mut diagnostics = prepared.diagnostics.clone();
+    diagnostics.extend(spoiled_tensors(calibration));
     let ranges = Ranges { graph, calibration, recipe };
     let plan = Plan::new(graph, recipe, &ranges);
     let params = ranges.group_params(&plan, &mut diagnostics)?;
@@ -82,9 +92,6 @@ fn check_requests(recipe: &Recipe) -> Result<()> {
         let help = "take it out of the recipe".to_owned();
         Err(Error::Unsupported { what, reason: reason.to_owned(), help })
     };
-    if let Some(correction) = recipe.corrections.iter().find(|c| **c != Correction::BiasCorrection) {
-        return unsupported(format!("correction {}", correction.name()), "the quantizer carries out BiasCorrection");
-    }
     match recipe.target_sqnr_db {
         Some(db) => unsupported(format!("target_sqnr_db: {db}"), "nodes are not searched for by their error yet"),
         None => Ok(()),

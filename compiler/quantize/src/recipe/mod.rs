@@ -43,7 +43,7 @@ impl Default for Recipe {
         Self {
             activations: Activations::default(),
             weights: Weights::default(),
-            corrections: vec![Correction::BiasCorrection],
+            corrections: vec![Correction::CrossLayerEqualization, Correction::BiasCorrection],
             preprocess: None,
             integer_only: false,
             target_sqnr_db: None,
