@@ -47,6 +47,7 @@
 
 mod batches;
 mod calibrate;
+mod compact;
 mod compiled;
 mod config;
 mod data;
@@ -54,6 +55,7 @@ mod error;
 mod evaluate;
 mod memory;
 mod metrics;
+mod mixed;
 mod model;
 mod probe;
 mod quantize;
@@ -61,6 +63,7 @@ mod registry;
 mod report;
 mod ron_text;
 mod session;
+mod session_state;
 mod suggest;
 mod tuning;
 mod validation;
@@ -75,6 +78,7 @@ pub use error::{Detail, Error, Place, Result, codes};
 pub use evaluate::{EvaluateOptions, Evaluation, Metric, evaluate};
 pub use memory::DeviceMemory;
 pub use metrics::{Sums, argmax, in_top_k};
+pub use mixed::{Exception, MixedPrecision};
 pub use model::{Model, Summary};
 pub use ottava_graph::{Diagnostic, Phase, Severity};
 pub use ottava_hal::{

@@ -6,6 +6,7 @@
 //! | `observe` | what to watch during calibration |
 //! | `kinds` | what each operator is to the quantizer |
 //! | `plan` | which nodes are quantized, what fuses, which values share parameters |
+//! | `placement` | what the search for mixed precision asks about a plan |
 //! | `groups` | the union-find behind shared parameters |
 //! | `ranges` | from calibration to parameters |
 //! | `products` | weights, biases and their correction |
@@ -20,12 +21,13 @@ mod emit;
 mod groups;
 mod kinds;
 mod observe;
+mod placement;
 mod plan;
 mod products;
 mod ranges;
 mod report;
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
 #[cfg(test)]
 mod tests;
 
@@ -34,6 +36,7 @@ use ottava_graph::{Diagnostic, Graph};
 pub use dynamic::quantize_dynamic;
 pub(crate) use kinds::is_float;
 pub use observe::{Observation, fingerprint, observations};
+pub(crate) use placement::Placement;
 pub(crate) use products::WeightShape;
 pub use ranges::ValueParams;
 pub use report::{FloatNode, Report};
@@ -41,7 +44,7 @@ pub use report::{FloatNode, Report};
 use crate::calibration::Calibration;
 use crate::corrections::{Prepared, prepare};
 use crate::error::{Error, Result};
-use crate::recipe::Recipe;
+use crate::recipe::{Correction, Recipe};
 use emit::Emission;
 use plan::Plan;
 use ranges::Ranges;
@@ -88,13 +91,13 @@ pub fn quantize_prepared(prepared: &Prepared, recipe: &Recipe) -> Result<Quantiz
 
 /// What this version does not carry out is refused, never skipped.
 fn check_requests(recipe: &Recipe) -> Result<()> {
-    let unsupported = |what: String, reason: &str| {
-        let help = "take it out of the recipe".to_owned();
-        Err(Error::Unsupported { what, reason: reason.to_owned(), help })
-    };
-    match recipe.target_sqnr_db {
-        Some(db) => unsupported(format!("target_sqnr_db: {db}"), "nodes are not searched for by their error yet"),
+    match recipe.corrections.iter().find(|c| matches!(c, Correction::LearnedRounding { .. })) {
         None => Ok(()),
+        Some(correction) => Err(Error::Unsupported {
+            what: format!("correction {}", correction.name()),
+            reason: "roundings are not learned yet".to_owned(),
+            help: "take it out of the recipe".to_owned(),
+        }),
     }
 }
 

@@ -56,6 +56,11 @@ pub struct Prepared {
     pub rewritten: bool,
 }
 
+/// Whether a correction changes the float network, as opposed to integer constants.
+pub(crate) fn rewrites_network(correction: Correction) -> bool {
+    TABLE.iter().any(|line| line.name == correction.name() && matches!(line.work, Work::Network(_)))
+}
+
 /// Applies the corrections that rewrite the float network.
 pub fn prepare(graph: &Graph, calibration: &Calibration, recipe: &Recipe) -> Result<Prepared> {
     calibration.expect_model(fingerprint(graph))?;
@@ -69,3 +74,5 @@ pub fn prepare(graph: &Graph, calibration: &Calibration, recipe: &Recipe) -> Res
     Ok(rewrite.finish(graph, calibration))
 }
 
+#[cfg(test)]
+mod tests;

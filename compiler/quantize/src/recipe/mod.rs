@@ -276,12 +276,18 @@ impl Recipe {
         choice
     }
 
-    /// Adds an override behind those that are there.
+    /// The recipe for a network to which [`crate::prepare`] has been applied.
+    pub fn without_network_corrections(&self) -> Self {
+        let constants = self.corrections.iter().copied().filter(|c| !crate::corrections::rewrites_network(*c));
+        Self { corrections: constants.collect(), ..self.clone() }
+    }
+
+    /// Adds an override before those that are there, so that it wins.
     pub fn keep_float(&mut self, node: &str) {
         let escaped = globset::escape(node);
         if let Ok(glob) = parse::compile_glob(&escaped) {
             let activations = Some(ActivationRule::Float);
-            self.nodes.push(NodeRule { name: escaped, glob, activations, weights: None });
+            self.nodes.insert(0, NodeRule { name: escaped, glob, activations, weights: None });
         }
     }
 }
