@@ -18,7 +18,7 @@ use crate::histogram::Histogram;
 use crate::observers::Ema;
 
 const MAGIC: &[u8; 8] = b"OTVCALIB";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 /// Each tensor's histogram takes 32 KiB in memory but may take few bytes in a file; this bounds what a small hostile file
 /// can claim, and no network comes near it.
 const MAX_TENSORS: u64 = 1 << 14;
@@ -29,11 +29,31 @@ const MAX_NAME: u64 = 1 << 12;
 pub struct TensorStats {
     /// All values.
     pub histogram: Histogram,
-    /// Sums per channel, where they were asked for.
+    /// Sums and extremes per channel, where they were asked for.
     pub channels: ChannelSums,
     /// The smallest index of a sample with NaN or infinite values.
     pub first_bad_sample: Option<u64>,
     pub(crate) ema: Option<Ema>,
+    /// Factors on the chosen range's lower and upper end, for values whose channels were rescaled since they were observed.
+    pub(crate) stretch: Option<(f64, f64)>,
+}
+
+impl TensorStats {
+    /// The statistics of the tensor with each channel multiplied by its factor. Channel statistics follow. The
+    /// histogram knows no channels: its range is stretched as the extremes are.
+    pub(crate) fn rescaled(&self, factors: &[f64]) -> Self {
+        let reach = |channels: &ChannelSums| {
+            let start = (0.0f64, 0.0f64);
+            let widest = |r: (f64, f64), e: (f32, f32)| (r.0.min(e.0.into()), r.1.max(e.1.into()));
+            channels.extremes().into_iter().fold(start, widest)
+        };
+        let channels = self.channels.scaled(factors);
+        let (old, new) = (reach(&self.channels), reach(&channels));
+        let ratio = |new: f64, old: f64| if old == 0.0 { 1.0 } else { new / old };
+        let before = self.stretch.unwrap_or((1.0, 1.0));
+        let stretch = Some((before.0 * ratio(new.0, old.0), before.1 * ratio(new.1, old.1)));
+        Self { channels, stretch, ..self.clone() }
+    }
 }
 
 /// Everything observed on one model.
@@ -137,6 +157,13 @@ impl Calibration {
             Some(NonFinite { tensor: name.clone(), nan, infinite, first_sample })
         });
         bad.collect()
+    }
+
+    /// The calibration of a rewritten model: another fingerprint, and other statistics of some tensors.
+    pub(crate) fn rewritten(&self, fingerprint: u64, changed: BTreeMap<String, TensorStats>) -> Self {
+        let mut rewritten = Self { fingerprint, ..self.clone() };
+        rewritten.tensors.extend(changed);
+        rewritten
     }
 
     /// Fails unless this calibration was collected on the model with this fingerprint.
@@ -287,7 +314,7 @@ impl TensorStats {
         let lo = read_optional(reader, |r| r.f64())?;
         let hi = read_optional(reader, |r| r.f64())?;
         let ema = lo.zip(hi).map(|(lo, hi)| Ema { lo, hi });
-        Ok(Self { histogram, channels, first_bad_sample, ema })
+        Ok(Self { histogram, channels, first_bad_sample, ema, stretch: None })
     }
 }
 

@@ -1,4 +1,4 @@
-//! Per-channel sums of activations, for the mean that bias correction needs.
+//! Per-channel sums and extremes of activations: the mean for bias correction, the ranges for equalization.
 //!
 //! Floating-point sums depend on their order, so these are fixed-point: every value is rounded to a multiple of 2^-40
 //! (far below anything that eight bits can see) and added as an integer, which is associative. Values beyond 2^60 are
@@ -32,11 +32,21 @@ impl ChannelLayout {
     }
 }
 
-/// Exact, order-free sums per channel.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+/// Exact, order-free sums and extremes per channel.
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct ChannelSums {
     sums: Vec<i128>,
+    /// Smallest and largest finite value of each channel; (+inf, -inf) before the first one.
+    extremes: Vec<(f32, f32)>,
     per_channel: u64,
+}
+
+/// Extremes before the first value.
+const NONE: (f32, f32) = (f32::INFINITY, f32::NEG_INFINITY);
+
+/// The extremes with one more value; +0 stands for both zeros.
+fn widened((lo, hi): (f32, f32), x: f32) -> (f32, f32) {
+    if x.is_finite() { (lo.min(x + 0.0), hi.max(x + 0.0)) } else { (lo, hi) }
 }
 
 fn fixed(x: f32) -> i128 {
@@ -81,8 +91,10 @@ impl ChannelSums {
             self.add_rows(values, layout.channels);
         } else {
             for sample in values.chunks_exact(period) {
-                for (total, channel) in self.sums.iter_mut().zip(sample.chunks_exact(layout.inner)) {
+                let channels = sample.chunks_exact(layout.inner);
+                for ((total, extremes), channel) in self.sums.iter_mut().zip(&mut self.extremes).zip(channels) {
                     *total = total.saturating_add(sum(channel));
+                    *extremes = channel.iter().fold(*extremes, |e, &x| widened(e, x));
                 }
             }
         }
@@ -93,7 +105,8 @@ impl ChannelSums {
     /// Channels that lie next to each other: one value of each per row.
     fn add_rows(&mut self, values: &[f32], channels: usize) {
         for row in values.chunks_exact(channels) {
-            for (total, &x) in self.sums.iter_mut().zip(row) {
+            for ((total, extremes), &x) in self.sums.iter_mut().zip(&mut self.extremes).zip(row) {
+                *extremes = widened(*extremes, x);
                 if x.abs() < FAST_LIMIT {
                     *total = total.saturating_add(i128::from(fast_fixed(x)));
                 } else if x.is_finite() {
@@ -106,6 +119,7 @@ impl ChannelSums {
     fn resize(&mut self, tensor: &str, channels: usize) -> Result<()> {
         if self.sums.is_empty() {
             self.sums = vec![0; channels];
+            self.extremes = vec![NONE; channels];
         }
         if self.sums.len() == channels {
             return Ok(());
@@ -126,6 +140,9 @@ impl ChannelSums {
         for (mine, theirs) in self.sums.iter_mut().zip(&other.sums) {
             *mine = mine.saturating_add(*theirs);
         }
+        for (mine, theirs) in self.extremes.iter_mut().zip(&other.extremes) {
+            *mine = (mine.0.min(theirs.0), mine.1.max(theirs.1));
+        }
         self.per_channel = self.per_channel.saturating_add(other.per_channel);
         Ok(())
     }
@@ -136,22 +153,46 @@ impl ChannelSums {
         self.sums.iter().map(|&s| s as f64 / scale).collect()
     }
 
+    /// Smallest and largest finite value of each channel, (0, 0) for a channel without one; empty when nothing was
+    /// observed.
+    pub fn extremes(&self) -> Vec<(f32, f32)> {
+        self.extremes.iter().map(|&(lo, hi)| if lo <= hi { (lo, hi) } else { (0.0, 0.0) }).collect()
+    }
+
+    /// What would have been observed with each channel multiplied by its factor, up to rounding.
+    pub(crate) fn scaled(&self, factors: &[f64]) -> Self {
+        let factor = |c: usize| factors.get(c).copied().unwrap_or(1.0);
+        let end = |x: f32, c: usize| (f64::from(x) * factor(c)) as f32;
+        Self {
+            sums: self.sums.iter().enumerate().map(|(c, &s)| (s as f64 * factor(c)).round_ties_even() as i128).collect(),
+            extremes: self.extremes.iter().enumerate().map(|(c, e)| (end(e.0, c), end(e.1, c))).collect(),
+            per_channel: self.per_channel,
+        }
+    }
+
     pub(crate) fn write(&self, out: &mut Vec<u8>) {
         put_varint(out, self.sums.len() as u64);
         put_varint(out, self.per_channel);
         out.extend(self.sums.iter().flat_map(|s| s.to_le_bytes()));
+        out.extend(self.extremes.iter().flat_map(|(lo, hi)| [lo.to_le_bytes(), hi.to_le_bytes()]).flatten());
     }
 
     pub(crate) fn read(reader: &mut Reader<'_>) -> Result<Self> {
         let channels = reader.varint()?;
         let per_channel = reader.varint()?;
-        // Each sum takes 16 bytes, so the bytes that are there bound the allocation.
-        let fits = usize::try_from(channels).ok().filter(|c| *c <= reader.remaining() / 16);
+        // Each channel takes 24 bytes, so the bytes that are there bound the allocation.
+        let fits = usize::try_from(channels).ok().filter(|c| *c <= reader.remaining() / 24);
         let Some(channels) = fits else {
             return Err(reader.error(format!("{channels} channels"), "as many sums as the file has room for"));
         };
         let sums = (0..channels).map(|_| reader.i128()).collect::<Result<_>>()?;
-        Ok(Self { sums, per_channel })
+        let extremes: Vec<(f32, f32)> =
+            (0..channels).map(|_| Ok((reader.f32()?, reader.f32()?))).collect::<Result<_>>()?;
+        let possible = |&(lo, hi): &(f32, f32)| (lo, hi) == NONE || (lo.is_finite() && hi.is_finite() && lo <= hi);
+        if !extremes.iter().all(possible) {
+            return Err(reader.error("contradicting extremes", "a smallest and a largest value of each channel"));
+        }
+        Ok(Self { sums, extremes, per_channel })
     }
 }
 
@@ -166,6 +207,7 @@ mod tests {
         nchw.observe("x", &[1.0, 3.0, -1.0, -2.0, 5.0, 7.0, 0.0, 0.0], ChannelLayout { channels: 2, inner: 2 })
             .unwrap();
         assert_eq!(nchw.means(), [4.0, -0.75]);
+        assert_eq!(nchw.extremes(), [(1.0, 7.0), (-2.0, 0.0)]);
         let mut rows = ChannelSums::default();
         rows.observe("x", &[1.0, 10.0, 2.0, 20.0], ChannelLayout { channels: 2, inner: 1 }).unwrap();
         assert_eq!(rows.means(), [1.5, 15.0]);
@@ -208,6 +250,7 @@ mod tests {
             for part in sorted.chunks(17) {
                 b.observe("x", part, ChannelLayout { channels: 1, inner: part.len() }).unwrap();
             }
+            prop_assert_eq!(a.extremes(), if b.sums.is_empty() { vec![(0.0, 0.0)] } else { b.extremes() });
             prop_assert_eq!(a.sums, if b.sums.is_empty() { vec![0] } else { b.sums });
         }
     }

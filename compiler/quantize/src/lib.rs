@@ -7,8 +7,9 @@
 //! 2. [`recipe`]: every choice, as one editable value with a text form.
 //! 3. [`observers`]: from statistics to a range; [`params`]: from a range to a scale and a zero point.
 //! 4. [`weights`] and [`bias`]: constants to integers, with their guards.
-//! 5. [`apply`]: a float graph with all of this becomes a graph with Q/DQ nodes.
-//! 6. [`search`]: which tensors to keep in float so that the output reaches a wanted signal-to-noise ratio.
+//! 5. `corrections`: what is done to lose less, to the float network and to the constants.
+//! 6. [`apply`]: a float graph with all of this becomes a graph with Q/DQ nodes.
+//! 7. [`search`]: which tensors to keep in float so that the output reaches a wanted signal-to-noise ratio.
 //!
 //! Invariants: no clocks, no randomness, sorted maps; sums in a fixed order or in integers. Calibration files and recipes
 //! come from strangers: reading them cannot panic or allocate without bound.
@@ -18,6 +19,7 @@ pub mod bias;
 mod bytes;
 pub mod calibration;
 pub mod channels;
+mod corrections;
 pub mod error;
 pub mod histogram;
 pub mod observers;
@@ -26,10 +28,11 @@ pub mod recipe;
 pub mod search;
 pub mod weights;
 
-pub use apply::{Quantized, Report, fingerprint, observations, quantize, quantize_dynamic};
+pub use apply::{Quantized, Report, fingerprint, observations, quantize, quantize_dynamic, quantize_prepared};
 pub use bytes::fnv1a;
 pub use calibration::{Calibration, NonFinite, TensorStats};
 pub use channels::ChannelLayout;
+pub use corrections::{Prepared, prepare};
 pub use error::{Error, Result};
 pub use observers::Observer;
 pub use recipe::Recipe;

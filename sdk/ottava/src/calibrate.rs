@@ -54,9 +54,8 @@ struct Watch {
 }
 
 impl Watch {
-    fn new(model: &Model, registry: &Registry) -> Result<Self> {
-        let canonical = probe::canonical_unbound(model, registry)?;
-        Ok(Self { observations: observations(&canonical), model: model.clone(), canonical })
+    fn new(model: &Model, canonical: Graph) -> Self {
+        Self { observations: observations(&canonical), model: model.clone(), canonical }
     }
 
     /// A session whose outputs are the observed values.
@@ -78,13 +77,15 @@ pub fn calibrate(
     options: &CalibrateOptions,
     progress: &mut Progress,
 ) -> Result<Calibration> {
-    let mut parts = calibrate_parts(model, data, registry, options, 1, progress)?;
+    let canonical = probe::canonical_unbound(model, registry)?;
+    let mut parts = calibrate_parts((model, canonical), data, registry, options, 1, progress)?;
     Ok(parts.swap_remove(0))
 }
 
-/// As [`calibrate`], in `n_parts` equal parts of the rows: merged they give the same bytes.
+/// As [`calibrate`], on a canonical graph that stands for the model (the model itself, or a rewrite of it), in `n_parts`
+/// equal parts of the rows: merged they give the same bytes.
 pub(crate) fn calibrate_parts(
-    model: &Model,
+    (model, canonical): (&Model, Graph),
     data: &Data,
     registry: &Registry,
     options: &CalibrateOptions,
@@ -94,7 +95,7 @@ pub(crate) fn calibrate_parts(
     model.expect_graph()?;
     let feed = Feed::new(data, &model.inputs(), options.affine)?;
     let rows = rows(model, options, feed.n_rows)?;
-    let mut run = Run::new(model, feed, registry, options)?;
+    let mut run = Run::new((model, canonical), feed, registry, options)?;
     let part = |index: usize| {
         let part = Shard { index, count: n_parts }.rows(rows.len());
         run.part(rows.start + part.start..rows.start + part.end, rows.clone(), progress)
@@ -115,8 +116,13 @@ struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    fn new(model: &Model, feed: Feed, registry: &'a Registry, options: &CalibrateOptions) -> Result<Self> {
-        let watch = Watch::new(model, registry)?;
+    fn new(
+        (model, canonical): (&Model, Graph),
+        feed: Feed,
+        registry: &'a Registry,
+        options: &CalibrateOptions,
+    ) -> Result<Self> {
+        let watch = Watch::new(model, canonical);
         let mut session = with_data_dims(&options.session, &feed);
         let batch_symbols = model.batch_symbols();
         // The last batch may be shorter, so each session gets its batch from its size.

@@ -8,7 +8,7 @@ use crate::model::Model;
 use crate::probe;
 use crate::registry::Registry;
 use crate::session::SessionOptions;
-use ottava_graph::{Diagnostic, Graph};
+use ottava_graph::{Diagnostic, Graph, Phase};
 use ottava_hal::RequantMode;
 use ottava_quantize::recipe::NodeRule;
 use ottava_quantize::{Calibration, Quantized, Recipe};
@@ -110,13 +110,18 @@ impl Model {
         mixed: Option<MixedPrecision>,
         macs: BTreeMap<String, u64>,
     ) -> Result<QuantizedModel> {
-        let Quantized { graph, mut report, mut diagnostics } = quantized;
+        let Quantized { mut graph, mut report, mut diagnostics } = quantized;
         if let Some(mixed) = &mixed {
             for node in &mut report.float {
                 node.reason = mixed.reason(&node.name).unwrap_or_else(|| std::mem::take(&mut node.reason));
             }
             diagnostics.extend(mixed.diagnostic());
         }
+        // Types of inner values follow from the rest of the file; declared, they would be a good part of a small one.
+        graph.phase = Phase::Imported;
+        let values = self.graph.values.iter().map(|v| v.name.clone());
+        let kept = values.chain(self.graph.nodes.iter().map(|n| n.name.clone())).collect();
+        crate::compact::compact(&mut graph, &kept);
         let metadata = BTreeMap::from([("ottava.recipe".to_owned(), report.recipe.clone())]);
         let bytes = Model { graph, ..self.clone() }.to_bytes(metadata)?;
         let model = Model::from_bytes(&self.origin, &bytes)?;

@@ -102,8 +102,10 @@ impl Builder {
         let zero = Tensor::from_ints(dtype, dims, &vec![i64::from(zero_point); scales.len()])?;
         let q = self.constant(format!("{base}/q"), data);
         let mut inputs = vec![q, self.constant(format!("{base}/scale"), scale)];
-        // An s32 tensor has zero point 0 by definition, and older readers refuse to be told.
-        if dtype != DataType::S32 {
+        // Without a zero point it is 0 of the data's type. Of an s32 tensor older readers refuse to be told; of the others
+        // it would be a good part of a small file.
+        let is_signed = matches!(dtype, DataType::S32 | DataType::S16 | DataType::S8 | DataType::S4);
+        if !(is_signed && zero_point == 0) {
             inputs.push(self.constant(format!("{base}/zp"), zero));
         }
         let out = self.value(format!("{base}/dq"), ty);

@@ -27,19 +27,22 @@ mod products;
 mod ranges;
 mod report;
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
 #[cfg(test)]
 mod tests;
 
 use ottava_graph::{Diagnostic, Graph};
 
 pub use dynamic::quantize_dynamic;
+pub(crate) use kinds::is_float;
 pub use observe::{Observation, fingerprint, observations};
 pub(crate) use placement::Placement;
+pub(crate) use products::WeightShape;
 pub use ranges::ValueParams;
 pub use report::{FloatNode, Report};
 
 use crate::calibration::Calibration;
+use crate::corrections::{Prepared, prepare};
 use crate::error::{Error, Result};
 use crate::recipe::{Correction, Recipe};
 use emit::Emission;
@@ -61,9 +64,16 @@ pub struct Quantized {
 ///
 /// The calibration must have been collected on this graph: see [`observations`] and [`fingerprint`].
 pub fn quantize(graph: &Graph, calibration: &Calibration, recipe: &Recipe) -> Result<Quantized> {
+    quantize_prepared(&prepare(graph, calibration, recipe)?, recipe)
+}
+
+/// Quantizes a graph to which the corrections of the float network have been applied.
+pub fn quantize_prepared(prepared: &Prepared, recipe: &Recipe) -> Result<Quantized> {
+    let (graph, calibration) = (&prepared.graph, &prepared.calibration);
     calibration.expect_model(fingerprint(graph))?;
     check_requests(recipe)?;
-    let mut diagnostics = spoiled_tensors(calibration);
+    let mut diagnostics = prepared.diagnostics.clone();
+    diagnostics.extend(spoiled_tensors(calibration));
     let ranges = Ranges { graph, calibration, recipe };
     let plan = Plan::new(graph, recipe, &ranges);
     let params = ranges.group_params(&plan, &mut diagnostics)?;
@@ -81,14 +91,14 @@ pub fn quantize(graph: &Graph, calibration: &Calibration, recipe: &Recipe) -> Re
 
 /// What this version does not carry out is refused, never skipped.
 fn check_requests(recipe: &Recipe) -> Result<()> {
-    let unsupported = |what: String, reason: &str| {
-        let help = "take it out of the recipe".to_owned();
-        Err(Error::Unsupported { what, reason: reason.to_owned(), help })
-    };
-    if let Some(correction) = recipe.corrections.iter().find(|c| **c != Correction::BiasCorrection) {
-        return unsupported(format!("correction {}", correction.name()), "the quantizer carries out BiasCorrection");
+    match recipe.corrections.iter().find(|c| matches!(c, Correction::LearnedRounding { .. })) {
+        None => Ok(()),
+        Some(correction) => Err(Error::Unsupported {
+            what: format!("correction {}", correction.name()),
+            reason: "roundings are not learned yet".to_owned(),
+            help: "take it out of the recipe".to_owned(),
+        }),
     }
-    Ok(())
 }
 
 /// Warnings about tensors with NaN or infinities, and notes about those that an outlier left with few bins.

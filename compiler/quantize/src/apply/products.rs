@@ -7,6 +7,7 @@ use ottava_hal::{DataType, Node, Tensor, ValueId};
 use super::ranges::ValueParams;
 use crate::bias::{bias_scale, quantize_bias, scale_for_bias};
 use crate::channels::ChannelLayout;
+use crate::corrections::mean_error;
 use crate::error::{Error, Result};
 use crate::params::Grid;
 use crate::recipe::{Granularity, Weights};
@@ -20,7 +21,7 @@ pub(crate) struct WeightShape {
     /// Number of output channels of the node.
     pub(crate) out_channels: usize,
     /// Output channels, as the weights lie.
-    layout: ChannelLayout,
+    pub(crate) layout: ChannelLayout,
     /// Input channels, as the weights lie: within a group for convolutions.
     inputs: ChannelLayout,
     groups: usize,
@@ -47,12 +48,17 @@ impl WeightShape {
     }
 
     /// Input channels that the node reads.
-    fn in_channels(&self) -> usize {
+    pub(crate) fn in_channels(&self) -> usize {
         self.inputs.channels * self.groups
     }
 
+    /// The output channel of weight `idx`, of the first group for a transposed convolution.
+    pub(crate) fn out_of(&self, idx: usize) -> usize {
+        (idx / self.layout.inner) % self.layout.channels
+    }
+
     /// The input channel of weight `idx` of output channel `out`.
-    fn in_channel(&self, idx: usize, out: usize) -> usize {
+    pub(crate) fn in_channel(&self, idx: usize, out: usize) -> usize {
         let within = (idx / self.inputs.inner) % self.inputs.channels;
         within + out / (self.layout.channels / self.groups).max(1) * self.inputs.channels
     }
@@ -123,11 +129,7 @@ impl Product<'_> {
     fn corrected(&self, bias: Option<Vec<f32>>, weights: &[f32], q: &QuantizedWeights) -> Option<Vec<f32>> {
         let usable = |means: &&Vec<f64>| means.len() == self.shape.in_channels() && self.node.op != "ConvTranspose";
         let Some(means) = self.means.as_ref().filter(usable) else { return bias };
-        let mut errors = vec![0.0f64; self.shape.out_channels];
-        for (idx, &w) in weights.iter().enumerate() {
-            let out = (idx / self.shape.layout.inner) % self.shape.layout.channels;
-            errors[out] += (q.dequantized(idx) - f64::from(w)) * means[self.shape.in_channel(idx, out)];
-        }
+        let errors = mean_error(&self.shape, weights, q, means);
         let bias = bias.unwrap_or_else(|| vec![0.0; self.shape.out_channels]);
         Some(bias.iter().zip(&errors).map(|(&b, e)| (f64::from(b) - e) as f32).collect())
     }

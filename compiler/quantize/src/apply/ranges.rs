@@ -59,7 +59,8 @@ impl Ranges<'_> {
         if let Some(note) = choice.note {
             notes.push(Diagnostic::note("Q0103", name, note));
         }
-        Ok(choice.range)
+        let (lo, hi) = stats.stretch.unwrap_or((1.0, 1.0));
+        Ok(Range { lo: lo * choice.range.lo, hi: hi * choice.range.hi })
     }
 
     /// Parameters of one value by itself.

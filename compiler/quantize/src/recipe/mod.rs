@@ -43,7 +43,7 @@ impl Default for Recipe {
         Self {
             activations: Activations::default(),
             weights: Weights::default(),
-            corrections: vec![Correction::BiasCorrection],
+            corrections: vec![Correction::CrossLayerEqualization, Correction::BiasCorrection],
             preprocess: None,
             integer_only: false,
             target_sqnr_db: None,
@@ -274,6 +274,12 @@ impl Recipe {
             choice.weights.zero_point = rule.zero_point.unwrap_or(choice.weights.zero_point);
         }
         choice
+    }
+
+    /// The recipe for a network to which [`crate::prepare`] has been applied.
+    pub fn without_network_corrections(&self) -> Self {
+        let constants = self.corrections.iter().copied().filter(|c| !crate::corrections::rewrites_network(*c));
+        Self { corrections: constants.collect(), ..self.clone() }
     }
 
     /// Adds an override before those that are there, so that it wins.

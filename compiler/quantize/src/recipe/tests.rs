@@ -40,7 +40,7 @@ fn the_documented_recipe_is_read() {
 fn an_empty_recipe_is_the_default() {
     let recipe = Recipe::parse("Recipe()").unwrap();
     assert_eq!(recipe.to_ron(), Recipe::default().to_ron());
-    assert_eq!(recipe.corrections, [Correction::BiasCorrection]);
+    assert_eq!(recipe.corrections, [Correction::CrossLayerEqualization, Correction::BiasCorrection]);
 }
 
 #[test]

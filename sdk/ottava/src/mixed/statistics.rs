@@ -7,6 +7,7 @@ use crate::error::{Error, Result, codes};
 use crate::model::Model;
 use crate::registry::Registry;
 use crate::session::SessionOptions;
+use ottava_graph::Graph;
 use ottava_quantize::{Calibration, Observer};
 
 /// The statistics of the rows, part by part.
@@ -16,9 +17,9 @@ pub(crate) struct Statistics {
 }
 
 impl Statistics {
-    /// Runs the network over the data.
+    /// Runs a canonical graph that stands for the model over the data.
     pub(crate) fn collect(
-        (model, registry): (&Model, &Registry),
+        (model, canonical, registry): (&Model, &Graph, &Registry),
         session: &SessionOptions,
         (data, affine): (&Data, Option<Affine>),
         observer: Observer,
@@ -29,7 +30,7 @@ impl Statistics {
         let series = matches!(observer, Observer::MovingAverage(_)) || feed.has_state() || !model.states().is_empty();
         let n_parts = if series || feed.n_rows < 2 { 1 } else { 2 };
         let o = CalibrateOptions { affine, shard: None, observer: Some(observer), session: session.clone() };
-        let parts = calibrate_parts(model, data, registry, &o, n_parts, progress)?;
+        let parts = calibrate_parts((model, canonical.clone()), data, registry, &o, n_parts, progress)?;
         Ok(Self { all: merged(&parts)?, parts })
     }
 

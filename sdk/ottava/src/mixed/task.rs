@@ -9,7 +9,7 @@ use crate::quantize::{QuantizeOptions, quantize_error};
 use crate::registry::Registry;
 use ottava_graph::Graph;
 use ottava_quantize::search::noise_of;
-use ottava_quantize::{Calibration, Quantized};
+use ottava_quantize::{Calibration, Quantized, Recipe};
 
 /// Below this ratio of the outputs, tensors are kept in float without being asked for, decibel.
 const FLOOR_DB: f64 = 20.0;
@@ -34,36 +34,48 @@ impl Task<'_> {
     /// The quantized graph, and what a search for mixed precision found.
     pub(crate) fn run(&self, progress: &mut Progress) -> Result<(Quantized, Option<MixedPrecision>)> {
         let recipe = &self.options.recipe;
-        let (source, observer) = ((self.data, self.affine), recipe.activations.observer);
-        let net = (self.model, self.registry);
-        let statistics = Statistics::collect(net, &self.options.session, source, observer, progress)?;
-        let quantize = |calibration: &Calibration, recipe| {
-            ottava_quantize::quantize(self.canonical, calibration, recipe).map_err(|e| quantize_error(e, self.model))
-        };
-        let Some(goal) = self.goal(&statistics)? else {
-            return Ok((quantize(statistics.all(), recipe)?, None));
-        };
-        let (recipe, mixed) = search(&self.bench(statistics.folds()?)?, recipe, goal, progress)?;
-        Ok((quantize(statistics.all(), &recipe)?, Some(mixed)))
+        let mut statistics = self.collect(self.canonical, progress)?;
+        let fail = |e| quantize_error(e, self.model);
+        let prepared = ottava_quantize::prepare(self.canonical, statistics.all(), recipe).map_err(fail)?;
+        let graph = &prepared.graph;
+        if prepared.rewritten {
+            statistics = self.collect(graph, progress)?;
+        }
+        // What the corrections of the network do is in the graph now.
+        let mut found = recipe.without_network_corrections();
+        let mut mixed = None;
+        if let Some(goal) = self.goal(graph, &found, &statistics)? {
+            let (with_exceptions, outcome) = search(&self.bench(graph, statistics.folds()?)?, &found, goal, progress)?;
+            (found, mixed) = (with_exceptions, Some(outcome));
+        }
+        let mut quantized = ottava_quantize::quantize(graph, statistics.all(), &found).map_err(fail)?;
+        quantized.report.recipe = Recipe { corrections: recipe.corrections.clone(), ..found }.to_ron();
+        quantized.diagnostics.splice(0..0, prepared.diagnostics);
+        Ok((quantized, mixed))
+    }
+
+    fn collect(&self, graph: &Graph, progress: &mut Progress) -> Result<Statistics> {
+        let (source, observer) = ((self.data, self.affine), self.options.recipe.activations.observer);
+        let net = (self.model, graph, self.registry);
+        Statistics::collect(net, &self.options.session, source, observer, progress)
     }
 
     /// What the outputs are to reach: the target, or the floor if a quick look does not show the network far above it.
-    fn goal(&self, statistics: &Statistics) -> Result<Option<Goal>> {
-        let recipe = &self.options.recipe;
+    fn goal(&self, graph: &Graph, recipe: &Recipe, statistics: &Statistics) -> Result<Option<Goal>> {
         if let Some(db) = recipe.target_sqnr_db {
             return Ok(Some(Goal { db, enough: db, max_macs: recipe.max_float_macs.unwrap_or(1.0), required: true }));
         }
         if self.options.strict || recipe.integer_only {
             return Ok(None);
         }
-        let quick = self.bench(vec![statistics.all().clone()])?.noise(recipe)?;
+        let quick = self.bench(graph, vec![statistics.all().clone()])?.noise(recipe)?;
         let max_macs = recipe.max_float_macs.unwrap_or(FLOOR_MACS).min(FLOOR_MACS);
         let goal = Goal { db: FLOOR_DB + FLOOR_MARGIN_DB, enough: FLOOR_DB, max_macs, required: false };
         Ok((quick > noise_of(FLOOR_DB + QUICK_MARGIN_DB)).then_some(goal))
     }
 
-    fn bench(&self, calibrations: Vec<Calibration>) -> Result<Bench<'_>> {
-        let net = (self.model, self.canonical);
+    fn bench<'b>(&'b self, graph: &'b Graph, calibrations: Vec<Calibration>) -> Result<Bench<'b>> {
+        let net = (self.model, graph);
         Bench::new(net, self.registry, &self.options.session, (self.data, self.affine), calibrations)
     }
 }
