@@ -2,8 +2,8 @@
 
 use crate::builder::{Builder, input};
 use crate::ops::{
-    batch_norm, binary, bridge, concat, dynamic, gather, layer_norm, layer_norm_int, masked, matmul, movement, pieces, pointwise,
-    pool, product, resize, softmax, table, unary,
+    batch_norm, binary, bridge, concat, dynamic, gather, layer_norm, layer_norm_int, masked, matmul, movement, pieces,
+    pointwise, pool, product, resize, softmax, table, unary,
 };
 use ottava_hal::{Capability, Error, Node, OpRow, Reason, Result};
 use ottava_kernels::BinaryOp;
@@ -75,11 +75,7 @@ static TABLE: &[Entry] = &[
     onnx("Expand", pieces::expand_rows, pieces::expand),
     onnx("Pad", pieces::pad_rows, pieces::pad),
     onnx("BatchNormalization", batch_norm::rows, batch_norm::build),
-    split(
-        "LayerNormalization",
-        (layer_norm::rows, layer_norm::build),
-        (layer_norm_int::rows, layer_norm_int::build),
-    ),
+    split("LayerNormalization", (layer_norm::rows, layer_norm::build), (layer_norm_int::rows, layer_norm_int::build)),
     onnx("Softmax", softmax::rows, softmax::build),
     split("Relu", (unary::rows, pointwise::build), (table::rows, table::relu)),
     split("Clip", (unary::clip_rows, pointwise::build), (table::clip_rows, table::clip)),

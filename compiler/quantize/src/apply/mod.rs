@@ -30,6 +30,8 @@ mod report;
 pub(crate) mod testing;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod transformer_tests;
 
 use ottava_graph::{Diagnostic, Graph};
 

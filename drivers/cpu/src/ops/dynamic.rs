@@ -22,8 +22,7 @@ const MAX_K: usize = 65_000;
 
 /// Rows of DynamicMatMul.
 pub(crate) fn rows(op: &'static str) -> Vec<OpRow> {
-    let codes =
-        Operand { dtypes: vec![DataType::S8], quant: vec![QuantKind::Plain], constant: true, optional: false };
+    let codes = Operand { dtypes: vec![DataType::S8], quant: vec![QuantKind::Plain], constant: true, optional: false };
     let bias = Operand { optional: true, ..float_constant() };
     let fits = needs(Reason::ShapeLimit, "a matrix of weights with one scale, or one per column", |p, n| {
         Shape::of(p, n).is_ok()
@@ -69,9 +68,8 @@ pub(crate) fn build(builder: &mut Builder<'_>, node: &Node) -> Result<()> {
     let run = move |exec: Exec<'_>, mut io: Io<'_>| row_scales(exec, k, io.read(0)?, io.out()?).map_err(failed);
     builder.push(&name, vec![x], scales, None, Box::new(run));
     let name = builder.kernel("quantize_rows_f32_u8");
-    let run = move |exec: Exec<'_>, io: Io<'_>| {
-        quantize_rows(exec, k, io.read(0)?, io.read(1)?, io.out).map_err(failed)
-    };
+    let run =
+        move |exec: Exec<'_>, io: Io<'_>| quantize_rows(exec, k, io.read(0)?, io.read(1)?, io.out).map_err(failed);
     builder.push(&name, vec![x, scales], codes, None, Box::new(run));
     multiply(builder, node, (product, rows), codes, sums)?;
     let to = builder.result(output(node)?, false)?;

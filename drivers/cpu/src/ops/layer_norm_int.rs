@@ -6,7 +6,7 @@ use crate::builder::{Builder, input, output};
 use crate::relayout::failed;
 use crate::rows::{byte, float_constant, needs, per_tensor, row, when, word};
 use crate::storage::{byte_out, held};
-use ottava_hal::capability::Operand;
+use ottava_hal::capability::{FusedSupport, Operand};
 use ottava_hal::refmath::layernorm::{LayerNormInt, NormKind, layernorm_gain, layernorm_offset};
 use ottava_hal::refmath::quantize::Target;
 use ottava_hal::{DataType, Error, Node, OpRow, Program, Reason, Result};
@@ -23,7 +23,8 @@ pub(crate) fn rows(op: &'static str) -> Vec<OpRow> {
         Norm::of(p, n).is_ok()
     });
     let affine = || Operand { optional: true, ..float_constant() };
-    let of = |x: Operand| when(row(op, vec![x, affine()], byte()), [fits]);
+    let fused = FusedSupport { clamp: true, ..FusedSupport::default() };
+    let of = |x: Operand| when(OpRow { fused, ..row(op, vec![x, affine()], byte()) }, [fits]);
     vec![of(byte()), of(word())]
 }
 

@@ -8,7 +8,7 @@ use crate::form::{Form, dims, flips};
 use crate::parallel::for_chunks;
 use crate::rows::{byte, needs, row, when};
 use crate::storage::{byte_out, held};
-use ottava_hal::capability::{Operand, QuantKind};
+use ottava_hal::capability::{FusedSupport, Operand, QuantKind};
 use ottava_hal::refmath::elementwise::average_multiplier;
 use ottava_hal::refmath::quantize::Target;
 use ottava_hal::refmath::requant::{Multiplier, Requant, RequantMode, check_fp32_multiplier};
@@ -26,12 +26,17 @@ fn mask() -> Operand {
     Operand { dtypes, quant: vec![QuantKind::Plain], constant: false, optional: false }
 }
 
+fn masked(op: &'static str) -> OpRow {
+    let fused = FusedSupport { clamp: true, ..FusedSupport::default() };
+    OpRow { fused, ..row(op, vec![byte(), mask()], byte()) }
+}
+
 /// Rows of MaskedSoftmax.
 pub(crate) fn softmax_rows(op: &'static str) -> Vec<OpRow> {
     let fits = needs(Reason::ShapeLimit, "rows of less than 2^24 elements and a mask that broadcasts", |p, n| {
         Rows::of(p, n).is_ok()
     });
-    vec![when(row(op, vec![byte(), mask()], byte()), [fits])]
+    vec![when(masked(op), [fits])]
 }
 
 /// Rows of MaskedMean.
@@ -39,7 +44,7 @@ pub(crate) fn mean_rows(op: &'static str) -> Vec<OpRow> {
     let fits = needs(Reason::ShapeLimit, "a mask that varies up to the axis only, and sums that fit i32", |p, n| {
         Mean::of(p, n).is_ok()
     });
-    vec![when(row(op, vec![byte(), mask()], byte()), [fits])]
+    vec![when(masked(op), [fits])]
 }
 
 fn unfit(node: &Node) -> Error {
@@ -161,7 +166,8 @@ impl Mean {
         let plain = node.requant.is_none_or(|mode| mode == RequantMode::Fp32Rne);
         // The largest multiplier is that of one element.
         let bounded = check_fp32_multiplier(average_multiplier(scales.0, scales.1, 1)).is_ok();
-        if steps[axis + 1..].iter().any(|s| *s != 0) || x[axis] > MAX_TERMS || !plain || !bounded {
+        let varies_behind = steps.iter().zip(&x).skip(axis + 1).any(|(step, n)| *step != 0 && *n > 1);
+        if varies_behind || x[axis] > MAX_TERMS || !plain || !bounded {
             return Err(unfit(node));
         }
         let outer: usize = x[..axis].iter().product();

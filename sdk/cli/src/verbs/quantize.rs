@@ -56,7 +56,7 @@ pub struct Args {
     /// Zero points in the middle of the range.
     #[arg(long)]
     symmetric: bool,
-    /// Fail if a node would stay in float.
+    /// Quantize everything, and fail if a node would stay in float.
     #[arg(long)]
     integer_only: bool,
     /// Keep in float what it takes for the output to reach this signal-to-noise ratio, in decibel.
