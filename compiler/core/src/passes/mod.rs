@@ -9,6 +9,7 @@ mod build_tables;
 mod cancel_transposes;
 mod expand_qoperator;
 mod fold_batch_norm;
+mod fold_channel_affine;
 mod fold_constants;
 mod fold_qdq;
 mod fuse_activation;
@@ -46,6 +47,7 @@ pub static CANONICAL: &[Pass] = passes![
     fuse_functions,
     fuse_norms,
     fold_batch_norm,
+    fold_channel_affine,
     attach_bias,
     cancel_transposes,
     remove_identities,
