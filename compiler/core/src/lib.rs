@@ -8,9 +8,10 @@
 //! run and at what cost, puts bridges in, and cuts the graph into partitions. No device is known here: the caller hands
 //! in `&dyn Device`s, among them one for constant folding (the reference).
 //!
-//! Invariants: a pass never changes an integer result; a float result only where numerics.md section 7 allows it (batch
-//! norm folding). After each phase [`ottava_graph::verify`] holds. Everything that changed meaning, was left in float,
-//! or fell back leaves a [`Diagnostic`].
+//! Invariants: a pass never changes an integer result; a float result only where numerics.md section 7 allows it, and
+//! then its [`passes::Effect`] says so. [`Cx::passes`] holds what each pass did. After each phase
+//! [`ottava_graph::verify`] holds. Everything that changed meaning, was left in float, or fell back leaves a
+//! [`Diagnostic`].
 
 mod folding;
 mod partition;
@@ -22,4 +23,4 @@ pub mod passes;
 pub(crate) use folding::{evaluate_constant, evaluate_constant_with};
 pub use ottava_graph::Diagnostic;
 pub use partition::{Fallback, Measured, NodeSignature, Objective, Placement, Policy, Target, place, signatures};
-pub use pipeline::{Cx, canonicalize, compile, integerize, run_pass};
+pub use pipeline::{Cx, PassReport, canonicalize, compile, integerize, run_pass};

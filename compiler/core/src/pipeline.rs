@@ -1,10 +1,23 @@
 //! Phases: which passes run, and what is checked after them.
 
 use crate::partition::{Placement, Target, place};
-use crate::passes::{CANONICAL, Pass, QUANTIZED};
+use crate::passes::{About, CANONICAL, Pass, QUANTIZED};
 use ottava_graph::{Diagnostic, Graph, Phase, Result, infer_types, verify};
 use ottava_hal::{Device, Error};
 use ottava_plan::Plan;
+
+/// What a pass did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PassReport {
+    /// The phase that it worked towards.
+    pub phase: Phase,
+    /// Name of the pass.
+    pub name: &'static str,
+    /// How many changes it made.
+    pub changes: usize,
+    /// What they are, and what they do to results.
+    pub about: About,
+}
 
 /// What passes may use and where they leave findings.
 pub struct Cx<'a> {
@@ -12,6 +25,8 @@ pub struct Cx<'a> {
     pub folder: &'a dyn Device,
     /// Findings.
     pub diagnostics: Vec<Diagnostic>,
+    /// What each pass of the pipelines did, in order; passes that changed nothing are left out.
+    pub passes: Vec<PassReport>,
     /// Bytes that constant folding may still make. The first folding sets it from the constants of the graph.
     pub(crate) fold_budget: Option<usize>,
 }
@@ -19,7 +34,7 @@ pub struct Cx<'a> {
 impl<'a> Cx<'a> {
     /// A context without findings.
     pub fn new(folder: &'a dyn Device) -> Self {
-        Self { folder, diagnostics: Vec::new(), fold_budget: None }
+        Self { folder, diagnostics: Vec::new(), passes: Vec::new(), fold_budget: None }
     }
 }
 
@@ -49,7 +64,10 @@ pub fn integerize(graph: &Graph, cx: &mut Cx) -> Result<Graph> {
 
 fn run_phase(mut graph: Graph, passes: &[Pass], phase: Phase, cx: &mut Cx) -> Result<Graph> {
     for pass in passes {
-        run_pass(&mut graph, pass, cx).map_err(|e| in_pass(e, pass.name))?;
+        let changes = run_pass(&mut graph, pass, cx).map_err(|e| in_pass(e, pass.name))?;
+        if changes > 0 {
+            cx.passes.push(PassReport { phase, name: pass.name, changes, about: pass.about });
+        }
     }
     graph.phase = phase;
     graph.remove_dead();

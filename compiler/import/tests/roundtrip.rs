@@ -38,6 +38,29 @@ fn a_graph_comes_back_as_it_was() {
 }
 
 #[test]
+fn states_come_back_and_are_explicit_for_others() {
+    let mut stateful = graph(&qdq_network());
+    let ty = TensorType::fixed(DataType::F32, &[1, 2]);
+    let (s, next) = (stateful.add_value("s", ty.clone()), stateful.add_value("s_next", ty));
+    let mut node = Node::new("keep", "Relu", 14);
+    (node.inputs, node.outputs) = (vec![Some(s)], vec![next]);
+    stateful.nodes.push(node);
+    stateful.add_state("memory of the network", s, next, Tensor::from_slice(&[1, 2], &[1.5f32, 2.5]).unwrap());
+    let bytes = export(&stateful);
+    assert_eq!(reread(&stateful).states, stateful.states);
+    let mut model = decode(bytes);
+    let inner = model.graph.as_ref().expect("a graph");
+    assert!(inner.input.iter().any(|i| i.name == "s") && inner.output.iter().any(|o| o.name == "s_next"));
+    for wrong in ["s\tnowhere\ts/initial\tm\n", "s\ts_next\tw\tm\n", "s\n", "s\ty\ts/initial\tm\n"] {
+        model.metadata_props[0].value = wrong.into();
+        let read = import_onnx_bytes(prost::Message::encode_to_vec(&model).into(), "m.onnx", &ImportOptions::default());
+        let (found, notes) = read.unwrap_or_else(|e| panic!("{e}"));
+        assert!(found.states.is_empty() && found.inputs.len() == stateful.inputs.len(), "{wrong:?}");
+        assert_eq!(notes.iter().filter(|n| n.code == "M0105").count(), usize::from(wrong.contains("initial") || wrong.contains("w")));
+    }
+}
+
+#[test]
 fn the_bytes_depend_on_the_graph_alone() {
     let graph = graph(&qdq_network());
     assert_eq!(export(&graph), export(&graph.clone()));

@@ -2,8 +2,8 @@
 
 use crate::builder::{Builder, input};
 use crate::ops::{
-    batch_norm, binary, bridge, concat, layer_norm, matmul, movement, pieces, pointwise, pool, product, resize,
-    softmax, table, unary,
+    batch_norm, binary, bridge, concat, dynamic, gather, layer_norm, layer_norm_int, masked, matmul, movement, pieces, pointwise,
+    pool, product, resize, softmax, table, unary,
 };
 use ottava_hal::{Capability, Error, Node, OpRow, Reason, Result};
 use ottava_kernels::BinaryOp;
@@ -71,11 +71,15 @@ static TABLE: &[Entry] = &[
     onnx("Transpose", movement::transpose_rows, movement::transpose),
     onnx("Slice", pieces::slice_rows, pieces::slice),
     onnx("Split", pieces::split_rows, pieces::split),
-    onnx("Gather", pieces::gather_rows, pieces::gather),
+    onnx("Gather", gather::rows, gather::build),
     onnx("Expand", pieces::expand_rows, pieces::expand),
     onnx("Pad", pieces::pad_rows, pieces::pad),
     onnx("BatchNormalization", batch_norm::rows, batch_norm::build),
-    onnx("LayerNormalization", layer_norm::rows, layer_norm::build),
+    split(
+        "LayerNormalization",
+        (layer_norm::rows, layer_norm::build),
+        (layer_norm_int::rows, layer_norm_int::build),
+    ),
     onnx("Softmax", softmax::rows, softmax::build),
     split("Relu", (unary::rows, pointwise::build), (table::rows, table::relu)),
     split("Clip", (unary::clip_rows, pointwise::build), (table::clip_rows, table::clip)),
@@ -97,6 +101,9 @@ static TABLE: &[Entry] = &[
     ottava("Dequantize", bridge::dequantize_rows, bridge::dequantized),
     ottava("Requantize", table::rows, table::requantized),
     ottava("Lut", table::lut_rows, table::table),
+    ottava("DynamicMatMul", dynamic::rows, dynamic::build),
+    ottava("MaskedMean", masked::mean_rows, masked::mean),
+    ottava("MaskedSoftmax", masked::softmax_rows, masked::softmax),
 ];
 
 /// What the table can run.

@@ -14,6 +14,11 @@ pub(crate) fn byte() -> Operand {
     }
 }
 
+/// s16 with one scale.
+pub(crate) fn word() -> Operand {
+    Operand { dtypes: vec![DataType::S16], ..byte() }
+}
+
 /// u8, s8 or s4 weights, one scale or one per channel.
 pub(crate) fn weight() -> Operand {
     Operand {

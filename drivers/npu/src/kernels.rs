@@ -67,6 +67,10 @@ impl Entry {
         let mut rows = rows::row(chip, self.op, (self.inputs)(chip), self.many_outputs);
         for row in &mut rows {
             row.domain = self.domain.into();
+            if !self.product {
+                // The Q31 modes of the other operators have forms of their own, which are not lowered.
+                row.requant.retain(|mode| *mode == RequantMode::Fp32Rne);
+            }
             row.fused.zp_before_round = self.before_round;
             // The sum with a residual is in f32.
             row.fused.residual = self.product && chip.modes().contains(&RequantMode::Fp32Rne);

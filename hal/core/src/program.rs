@@ -6,7 +6,8 @@
 //! Operators have ONNX names. Whether `Conv` is the float or the integer convolution follows from the types of its
 //! values: where they carry [`crate::QuantParams`], numerics.md section 4 defines the integers.
 
-use crate::{Attrs, Error, RequantMode, Result, Tensor, TensorType};
+use crate::refmath::ScaleProduct;
+use crate::{Attrs, DataType, Error, RequantMode, Result, Tensor, TensorType};
 
 /// Index of a value in [`Program::values`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -111,6 +112,13 @@ impl Node {
         self.inputs.get(i).copied().flatten()
     }
 
+    /// How a product in a Q31 mode multiplies the scales of its operands: in f32 where the input is u8, and in matrix
+    /// products with one scale for the whole weight; in f64 otherwise (numerics.md section 3).
+    pub fn scale_product(&self, input: DataType, n_weight_scales: usize) -> ScaleProduct {
+        let matrix = matches!(self.op.as_str(), "Gemm" | "MatMul") && n_weight_scales == 1;
+        if input == DataType::U8 || matrix { ScaleProduct::Single } else { ScaleProduct::Double }
+    }
+
     /// `domain::op`, or just `op` for ONNX's own.
     pub fn full_op(&self) -> String {
         if self.domain.is_empty() { self.op.clone() } else { format!("{}::{}", self.domain, self.op) }
@@ -207,7 +215,6 @@ fn check_node(node: &Node, program: &Program, defined: &mut [bool]) -> Result<()
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::DataType;
 
     fn relu(inputs: usize) -> Program {
         let value =

@@ -78,32 +78,78 @@ pub fn calibrate(
     options: &CalibrateOptions,
     progress: &mut Progress,
 ) -> Result<Calibration> {
+    let mut parts = calibrate_parts(model, data, registry, options, 1, progress)?;
+    Ok(parts.swap_remove(0))
+}
+
+/// As [`calibrate`], in `n_parts` equal parts of the rows: merged they give the same bytes.
+pub(crate) fn calibrate_parts(
+    model: &Model,
+    data: &Data,
+    registry: &Registry,
+    options: &CalibrateOptions,
+    n_parts: usize,
+    progress: &mut Progress,
+) -> Result<Vec<Calibration>> {
     model.expect_graph()?;
-    let watch = Watch::new(model, registry)?;
     let feed = Feed::new(data, &model.inputs(), options.affine)?;
-    let mut session_options = with_data_dims(&options.session, &feed);
-    let batch_symbols = model.batch_symbols();
-    // The last batch may be shorter, so each session gets its batch from its size.
-    session_options.dims.retain(|name, _| !batch_symbols.contains(name));
-    let (mut calibration, one_by_one) = empty(&watch.canonical, options.observer);
-    let batch = if one_by_one { 1 } else { batch_size(model, &feed, asked_batch(model, &options.session)?)? };
     let rows = rows(model, options, feed.n_rows)?;
-    let (first, total) = (rows.start, rows.len() as u64);
-    let mut sessions: BTreeMap<usize, Session> = BTreeMap::new();
-    for (start, count) in batches_of(rows, batch) {
-        let size = feed.fixed_batch.unwrap_or(count);
-        if let std::collections::btree_map::Entry::Vacant(entry) = sessions.entry(size) {
-            entry.insert(watch.session(registry, &session_options, size)?);
-        }
-        let values = sessions[&size].run_ordered(&feed.batch(start, count, size)?, false)?.0;
-        for (observation, value) in watch.observations.iter().zip(&values) {
-            let value = crate::batches::first_rows(value, size, count)?;
-            observe(&mut calibration, observation, &value, start as u64).map_err(|e| e.in_file(&model.origin))?;
-        }
-        calibration.add_samples(count as u64);
-        progress((start + count - first) as u64, total);
+    let mut run = Run::new(model, feed, registry, options)?;
+    let part = |index: usize| {
+        let part = Shard { index, count: n_parts }.rows(rows.len());
+        run.part(rows.start + part.start..rows.start + part.end, rows.clone(), progress)
+    };
+    (0..n_parts).map(part).collect()
+}
+
+/// A calibration at work.
+struct Run<'a> {
+    watch: Watch,
+    feed: Feed,
+    registry: &'a Registry,
+    session: SessionOptions,
+    observer: Option<Observer>,
+    batch: usize,
+    /// By batch: the last batch may be shorter.
+    sessions: BTreeMap<usize, Session>,
+}
+
+impl<'a> Run<'a> {
+    fn new(model: &Model, feed: Feed, registry: &'a Registry, options: &CalibrateOptions) -> Result<Self> {
+        let watch = Watch::new(model, registry)?;
+        let mut session = with_data_dims(&options.session, &feed);
+        let batch_symbols = model.batch_symbols();
+        // The last batch may be shorter, so each session gets its batch from its size.
+        session.dims.retain(|name, _| !batch_symbols.contains(name));
+        let one_by_one = matches!(options.observer, Some(Observer::MovingAverage(_)));
+        let batch = if one_by_one { 1 } else { batch_size(model, &feed, asked_batch(model, &options.session)?)? };
+        Ok(Self { watch, feed, registry, session, observer: options.observer, batch, sessions: BTreeMap::new() })
     }
-    Ok(calibration)
+
+    /// The statistics of some of the rows; progress is told in terms of `all`.
+    fn part(&mut self, rows: Range<usize>, all: Range<usize>, progress: &mut Progress) -> Result<Calibration> {
+        let id = fingerprint(&self.watch.canonical);
+        let mut calibration = match self.observer {
+            Some(Observer::MovingAverage(constant)) => Calibration::with_moving_average(id, constant),
+            _ => Calibration::new(id),
+        };
+        for (start, count) in batches_of(rows, self.batch) {
+            let size = self.feed.fixed_batch.unwrap_or(count);
+            if let std::collections::btree_map::Entry::Vacant(entry) = self.sessions.entry(size) {
+                entry.insert(self.watch.session(self.registry, &self.session, size)?);
+            }
+            let inputs = self.feed.batch(start, count, size)?;
+            let values = self.sessions[&size].run_ordered(&inputs, false)?.0;
+            for (observation, value) in self.watch.observations.iter().zip(&values) {
+                let value = crate::batches::first_rows(value, size, count)?;
+                let observed = observe(&mut calibration, observation, &value, start as u64);
+                observed.map_err(|e| e.in_file(&self.watch.model.origin))?;
+            }
+            calibration.add_samples(count as u64);
+            progress((start + count - all.start) as u64, all.len() as u64);
+        }
+        Ok(calibration)
+    }
 }
 
 /// The rows to run. A network with state is fed whole sequences, so that a shard begins where the state does.
@@ -121,15 +167,6 @@ fn rows(model: &Model, options: &CalibrateOptions, n: usize) -> Result<Range<usi
     }
     let parts = shard.rows(n.div_ceil(length));
     Ok((parts.start * length).min(n)..(parts.end * length).min(n))
-}
-
-/// An empty calibration of the model, and whether samples must be observed one by one.
-fn empty(canonical: &Graph, observer: Option<Observer>) -> (Calibration, bool) {
-    let id = fingerprint(canonical);
-    match observer {
-        Some(Observer::MovingAverage(constant)) => (Calibration::with_moving_average(id, constant), true),
-        _ => (Calibration::new(id), false),
-    }
 }
 
 fn observe(calibration: &mut Calibration, what: &Observation, value: &Tensor, sample: u64) -> Result<()> {

@@ -7,7 +7,7 @@ use crate::model::Model;
 use crate::registry::{OpenDevice, REFERENCE, Registry};
 use crate::session::SessionOptions;
 use crate::tuning::{self, TuningReport};
-use ottava_compiler::{Cx, Policy, Target};
+use ottava_compiler::{Cx, PassReport, Policy, Target};
 use ottava_graph::{Diagnostic, Graph, Phase};
 use ottava_hal::{CompileOptions, DriverInfo, Options};
 use ottava_plan::{Blob, FileError, Partition, Plan};
@@ -22,6 +22,8 @@ pub struct Compiled {
     pub plan: Plan,
     /// Decisions worth knowing.
     pub diagnostics: Vec<Diagnostic>,
+    /// What each pass did; empty for a saved plan.
+    pub passes: Vec<PassReport>,
     /// The devices that the plan and its alternatives may use; the reference interpreter is the last one.
     pub(crate) devices: Vec<OpenDevice>,
     /// What became of the tuning file, if the configuration names one.
@@ -106,7 +108,7 @@ fn placed(
     let targets: Vec<Target> = devices.iter().map(|d| Target { id: &d.id, device: d.device.as_ref() }).collect();
     let plan = ottava_compiler::compile(&lowered, &targets, &placement, &mut cx);
     let plan = plan.map_err(|e| of_rule(&registry.config, &e).unwrap_or_else(|| model.invalid(e)))?;
-    Ok(Compiled { origin: model.origin.clone(), plan, diagnostics: cx.diagnostics, devices, tuning })
+    Ok(Compiled { origin: model.origin.clone(), plan, diagnostics: cx.diagnostics, passes: cx.passes, devices, tuning })
 }
 
 /// The devices that the caller names, else those of the configuration.
@@ -195,7 +197,7 @@ fn of_plan(
             alternative.plan.clone()
         }
     };
-    Ok(Compiled { origin: model.origin.clone(), plan, diagnostics, devices, tuning: None })
+    Ok(Compiled { origin: model.origin.clone(), plan, diagnostics, passes: Vec::new(), devices, tuning: None })
 }
 
 /// A device of a plan. Where the configuration names devices, no others are used.
@@ -330,8 +332,17 @@ impl Compiled {
     }
 }
 
+/// A graph at a phase.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GraphText {
+    /// The text form, which parses back.
+    pub text: String,
+    /// What each pass did on the way.
+    pub passes: Vec<PassReport>,
+}
+
 /// The graph of a model at a phase, in the text form that parses back.
-pub fn graph_text(model: &Model, registry: &Registry, options: &SessionOptions, phase: Phase) -> Result<String> {
+pub fn graph_text(model: &Model, registry: &Registry, options: &SessionOptions, phase: Phase) -> Result<GraphText> {
     model.expect_graph()?;
     let dims = model.dims(options.batch.max(1), &options.dims)?;
     let folder = registry.reference()?;
@@ -344,5 +355,5 @@ pub fn graph_text(model: &Model, registry: &Registry, options: &SessionOptions, 
     if phase >= Phase::Quantized {
         graph = ottava_compiler::integerize(&graph, &mut cx).map_err(fail)?;
     }
-    Ok(ottava_graph::text::print(&graph))
+    Ok(GraphText { text: ottava_graph::text::print(&graph), passes: cx.passes })
 }

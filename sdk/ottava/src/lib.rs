@@ -70,7 +70,7 @@ pub mod vectors;
 
 pub use batches::{BatchOutput, Batches, Progress};
 pub use calibrate::{CalibrateOptions, Shard, calibrate, load_calibration, merge_calibrations};
-pub use compiled::{Compiled, Saved, compile, graph_text};
+pub use compiled::{Compiled, GraphText, Saved, compile, graph_text};
 pub use config::{Config, DeviceEntry, DriverEntry, Fallback, Objective, Placement, Policy, Rule};
 pub use data::{Affine, Data, Feed, convert, load_npy, read_folder, save_npy, save_npz};
 pub use error::{Detail, Error, Place, Result, codes};
@@ -79,14 +79,16 @@ pub use memory::DeviceMemory;
 pub use metrics::{Sums, argmax, in_top_k};
 pub use mixed::{Exception, MixedPrecision};
 pub use model::{Model, Summary};
+pub use ottava_compiler::{PassReport, passes::Effect};
 pub use ottava_graph::{Diagnostic, Phase, Severity};
 pub use ottava_hal::{
-    Attrs, DataType, Device, DeviceInfo, Dim, Driver, DriverInfo, Error as HalError, Shape, Tensor, TensorType,
-    device::NodeTime,
+    Attrs, DataType, Device, DeviceInfo, Dim, Driver, DriverInfo, Error as HalError, Node, Shape, Tensor, TensorType,
+    ValueId, device::NodeTime,
 };
 pub use ottava_plan::{Arena, Opinion, Partition, Placed, Plan};
 pub use ottava_quantize::observers::{METHODS, Observer, method};
 pub use ottava_quantize::recipe::{Granularity, Preprocess, Recipe};
+pub use ottava_quantize::apply::ValueParams;
 pub use ottava_quantize::{Calibration, Report as QuantizeReport};
 pub use ottava_runtime::{
     Event, PartitionTime, Pending, Recovery, RunOptions, RunReport, StepKind, StepTime, busy_ns, chrome_trace,

@@ -1,10 +1,9 @@
 //! From a float model to an ordinary quantized ONNX model.
 
 use crate::batches::Progress;
-use crate::calibrate::{CalibrateOptions, Shard, calibrate};
-use crate::data::{Affine, Data, Feed};
+use crate::data::{Affine, Data};
 use crate::error::{Error, Result, codes};
-use crate::mixed::{self, Bench, Goal, MixedPrecision};
+use crate::mixed::{MixedPrecision, Task};
 use crate::model::Model;
 use crate::probe;
 use crate::registry::Registry;
@@ -12,8 +11,7 @@ use crate::session::SessionOptions;
 use ottava_graph::{Diagnostic, Graph};
 use ottava_hal::RequantMode;
 use ottava_quantize::recipe::NodeRule;
-use ottava_quantize::search::noise_of;
-use ottava_quantize::{Calibration, Observer, Quantized, Recipe};
+use ottava_quantize::{Calibration, Quantized, Recipe};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -43,13 +41,6 @@ pub struct QuantizeOptions {
     pub strict: bool,
 }
 
-/// Below this ratio of the outputs, tensors are kept in float without being asked for, decibel.
-const FLOOR_DB: f64 = 20.0;
-/// As long as at most this share of the multiply-accumulates leaves 8 bits.
-const FLOOR_MACS: f64 = 0.1;
-/// The quick look, which measures ranges on their own samples, must exceed the floor by this to settle the matter.
-const QUICK_MARGIN_DB: f64 = 6.0;
-
 /// A quantized model and the account of how it came about.
 #[derive(Debug, Clone)]
 pub struct QuantizedModel {
@@ -59,6 +50,8 @@ pub struct QuantizedModel {
     pub bytes: Vec<u8>,
     /// What was quantized, what stays in float and why, and the complete recipe.
     pub report: ottava_quantize::Report,
+    /// Multiply-accumulates of the float network's nodes by name, at batch 1.
+    pub macs: BTreeMap<String, u64>,
     /// The search for mixed precision, if there was one.
     pub mixed: Option<MixedPrecision>,
     /// Findings worth a look.
@@ -79,20 +72,20 @@ impl Model {
         self.check_float()?;
         let canonical = probe::canonical_unbound(self, registry)?;
         let recipe = &options.recipe;
-        let (result, mixed) = match source {
+        let fail = |e| quantize_error(e, self);
+        let (mut result, mixed) = match source {
             Source::Data { data, affine } => {
-                let task = Task { model: self, canonical: &canonical, registry, options, data, affine };
-                task.run(progress)?
+                Task { model: self, canonical: &canonical, registry, options, data, affine }.run(progress)?
             }
             _ if recipe.target_sqnr_db.is_some() => return Err(needs_data(&self.origin)),
-            Source::Dynamic => (ottava_quantize::quantize_dynamic(&canonical, recipe), None),
+            Source::Dynamic => (ottava_quantize::quantize_dynamic(&canonical, recipe).map_err(fail)?, None),
             Source::Calibration(calibration) => {
-                (ottava_quantize::quantize(&canonical, calibration, recipe), None)
+                (ottava_quantize::quantize(&canonical, calibration, recipe).map_err(fail)?, None)
             }
         };
-        let mut result = result.map_err(|e| quantize_error(e, self))?;
         result.diagnostics.extend(unused_rules(recipe, [&canonical, &self.graph]));
-        self.finish(result, mixed)
+        let dims = self.dims(1, &options.session.dims).unwrap_or_default();
+        self.finish(result, mixed, ottava_quantize::search::node_macs(&canonical, &dims))
     }
 
     /// A model that holds integer operators already has scales of its own, which a second quantization would not keep.
@@ -111,7 +104,12 @@ impl Model {
             .help("quantize the float model that it was made from"))
     }
 
-    fn finish(&self, quantized: Quantized, mixed: Option<MixedPrecision>) -> Result<QuantizedModel> {
+    fn finish(
+        &self,
+        quantized: Quantized,
+        mixed: Option<MixedPrecision>,
+        macs: BTreeMap<String, u64>,
+    ) -> Result<QuantizedModel> {
         let Quantized { graph, mut report, mut diagnostics } = quantized;
         if let Some(mixed) = &mixed {
             for node in &mut report.float {
@@ -122,77 +120,18 @@ impl Model {
         let metadata = BTreeMap::from([("ottava.recipe".to_owned(), report.recipe.clone())]);
         let bytes = Model { graph, ..self.clone() }.to_bytes(metadata)?;
         let model = Model::from_bytes(&self.origin, &bytes)?;
-        Ok(QuantizedModel { model, bytes, report, mixed, diagnostics })
-    }
-}
-
-/// A quantization on data.
-struct Task<'a> {
-    model: &'a Model,
-    canonical: &'a Graph,
-    registry: &'a Registry,
-    options: &'a QuantizeOptions,
-    data: &'a Data,
-    affine: Option<Affine>,
-}
-
-type Outcome = (std::result::Result<Quantized, ottava_quantize::Error>, Option<MixedPrecision>);
-
-impl Task<'_> {
-    /// Calibrates, looks for mixed precision where the target or the floor asks for it, and quantizes.
-    fn run(&self, progress: &mut Progress) -> Result<Outcome> {
-        let recipe = &self.options.recipe;
-        let (calibration, folds) = self.calibrate(progress)?;
-        let goal = match recipe.target_sqnr_db {
-            Some(db) => Some(Goal { db, max_macs: recipe.max_float_macs.unwrap_or(1.0), required: true }),
-            None if self.options.strict || recipe.integer_only => None,
-            None => self.floor(&calibration)?,
-        };
-        let Some(goal) = goal else {
-            return Ok((ottava_quantize::quantize(self.canonical, &calibration, recipe), None));
-        };
-        let (found, mixed) = mixed::search(&self.bench(folds)?, recipe, goal, progress)?;
-        Ok((ottava_quantize::quantize(self.canonical, &calibration, &found), Some(mixed)))
-    }
-
-    /// The floor as a goal, unless a quick look shows that the network is far above it.
-    fn floor(&self, calibration: &Calibration) -> Result<Option<Goal>> {
-        let quick = self.bench(vec![calibration.clone()])?.noise(&self.options.recipe)?;
-        let max_macs = self.options.recipe.max_float_macs.unwrap_or(FLOOR_MACS).min(FLOOR_MACS);
-        let low = quick > noise_of(FLOOR_DB + QUICK_MARGIN_DB);
-        Ok(low.then_some(Goal { db: FLOOR_DB, max_macs, required: false }))
-    }
-
-    fn bench(&self, calibrations: Vec<Calibration>) -> Result<Bench<'_>> {
-        let net = (self.model, self.canonical);
-        Bench::new(net, self.registry, &self.options.session, (self.data, self.affine), calibrations)
-    }
-
-    /// The statistics of all rows, and for each half of the rows those of the other half.
-    fn calibrate(&self, progress: &mut Progress) -> Result<(Calibration, Vec<Calibration>)> {
-        let observer = self.options.recipe.activations.observer;
-        let go = |shard, progress: &mut Progress| {
-            let session = self.options.session.clone();
-            let o = CalibrateOptions { affine: self.affine, shard, observer: Some(observer), session };
-            calibrate(self.model, self.data, self.registry, &o, progress)
-        };
-        let rows = Feed::new(self.data, &self.model.inputs(), self.affine)?.n_rows;
-        // A moving average is of one series of samples and has no halves.
-        if rows < 2 || matches!(observer, Observer::MovingAverage(_)) {
-            let all = go(None, progress)?;
-            return Ok((all.clone(), vec![all]));
-        }
-        let shard = |index| Some(Shard { index, count: 2 });
-        let first = go(shard(0), &mut |n, _| progress(n, rows as u64))?;
-        let done = first.samples();
-        let second = go(shard(1), &mut |n, _| progress(done + n, rows as u64))?;
-        let mut all = first.clone();
-        all.merge(&second).map_err(|e| quantize_error(e, self.model))?;
-        Ok((all, vec![second, first]))
+        Ok(QuantizedModel { model, bytes, report, macs, mixed, diagnostics })
     }
 }
 
 impl QuantizedModel {
+    /// The share of the multiply-accumulates that stays in float.
+    pub fn float_macs(&self) -> f64 {
+        let of = |name: &str| self.macs.get(name).copied().unwrap_or(0) as f64;
+        let total: f64 = self.macs.values().map(|m| *m as f64).sum();
+        self.report.float.iter().map(|n| of(&n.name)).sum::<f64>() / total.max(1.0)
+    }
+
     /// Writes the ONNX file.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
         let path = path.as_ref();

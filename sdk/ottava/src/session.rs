@@ -108,7 +108,7 @@ impl Session {
     }
 
     fn load(compiled: Compiled, registry: &Registry, options: &SessionOptions) -> Result<Self, LoadError> {
-        let Compiled { origin, plan, diagnostics, devices, tuning } = compiled;
+        let Compiled { origin, plan, diagnostics, devices, tuning, .. } = compiled;
         let devices = devices.into_iter().map(|d| (d.id.clone(), entry(d))).collect();
         let runner_options = RunnerOptions {
             in_flight: options.in_flight.unwrap_or(registry.config.in_flight),

@@ -142,3 +142,7 @@ fn link(
     let initial = Tensor::zeros(to.dtype, &shape).map_err(|e| fail(e.to_string()))?;
     Ok(Link { input: i, output: o, initial })
 }
+
+#[cfg(test)]
+#[path = "session_state_tests.rs"]
+mod tests;

@@ -32,6 +32,7 @@ fn page() -> Page {
         notes: vec![
             "Figures of this page are invented. Cycles are simulated, times are measured on one core.".to_owned(),
         ],
+        ..Page::default()
     }
 }
 

@@ -7,6 +7,7 @@
 //! | `random_graph` | random quantized networks |
 //! | `devices` | devices that know less, or fail |
 //! | `lockstep` | comparison of a graph before and after a transformation, value by value |
+//! | `spearman` | the measure of sentence embeddings |
 //! | `split` | one network over several devices |
 //! | `vectors` | the ONNX node vectors of this folder, unpacked |
 
@@ -15,5 +16,6 @@ pub mod devices;
 pub mod lockstep;
 pub mod random_graph;
 pub mod rng;
+pub mod spearman;
 pub mod split;
 pub mod vectors;

@@ -161,7 +161,7 @@ fn check_all(starts: &[&str]) {
 /// The graph after all integer passes.
 fn integer_graph(model: &Model) -> Graph {
     let printed = ottava::graph_text(model, &Registry::new(), &SessionOptions::default(), Phase::Quantized);
-    text::parse(&printed.expect("compiles")).expect("the printed graph parses")
+    text::parse(&printed.expect("compiles").text).expect("the printed graph parses")
 }
 
 /// Nodes that multiply floats, by name.

@@ -2,10 +2,15 @@
 //! `Q(clip(x, a, b)) = clip(Q(x), Q(a), Q(b))` (numerics.md section 4).
 
 use super::rules::{const_scalar, is, is_ottava};
+use super::{About, Effect};
 use crate::Cx;
 use ottava_graph::{Graph, Patch, Result, Uses, rewrite};
 use ottava_hal::refmath::quantize::quantize_f32;
 use ottava_hal::{Node, QuantParams};
+
+/// What the pass does.
+pub const ABOUT: About =
+    About { what: "clamps became integer bounds of the Quantize behind them", effect: Effect::Exact };
 
 /// Runs the pass.
 pub fn run(graph: &mut Graph, _: &mut Cx) -> Result<usize> {

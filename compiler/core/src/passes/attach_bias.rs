@@ -5,9 +5,13 @@
 //! are expanded to one entry per channel.
 
 use super::rules::{fresh, is, patch_const};
+use super::{About, Effect};
 use crate::Cx;
 use ottava_graph::{Attr, Graph, Patch, Result, Uses, rewrite};
 use ottava_hal::{DataType, Dim, Node, Tensor, ValueId};
+
+/// What the pass does.
+pub const ABOUT: About = About { what: "constant sums behind products became their bias", effect: Effect::Exact };
 
 /// Runs the pass.
 pub fn run(graph: &mut Graph, _: &mut Cx) -> Result<usize> {

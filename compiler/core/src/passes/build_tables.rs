@@ -2,10 +2,14 @@
 //! builds the 256 entries in f64, a device only looks them up.
 
 use super::rules::{fresh, patch_const};
+use super::{About, Effect};
 use crate::Cx;
 use ottava_graph::{Graph, Patch, Result, Uses, rewrite};
 use ottava_hal::{Fused, QuantParams, Tensor};
 use ottava_ops::{OTTAVA, QuantRule};
+
+/// What the pass does.
+pub const ABOUT: About = About { what: "functions of 8-bit values became tables", effect: Effect::Exact };
 
 /// Runs the pass.
 pub fn run(graph: &mut Graph, _: &mut Cx) -> Result<usize> {

@@ -1,9 +1,13 @@
 //! `Transpose -> Transpose` becomes one Transpose, or none where the two undo each other.
 
 use super::rules::is;
+use super::{About, Effect};
 use crate::Cx;
 use ottava_graph::{Attr, Graph, Patch, Result, Uses, rewrite};
 use ottava_hal::{Fused, Node};
+
+/// What the pass does.
+pub const ABOUT: About = About { what: "pairs of Transposes became one or none", effect: Effect::Exact };
 
 /// Runs the pass.
 pub fn run(graph: &mut Graph, _: &mut Cx) -> Result<usize> {
@@ -36,7 +40,7 @@ fn rule(graph: &Graph, uses: &Uses, index: usize) -> Result<Option<Patch>> {
 }
 
 /// The permutation of a Transpose, or `None` if it is no permutation of its input's axes.
-fn perm(graph: &Graph, node: &Node) -> Result<Option<Vec<usize>>> {
+pub fn perm(graph: &Graph, node: &Node) -> Result<Option<Vec<usize>>> {
     let Some(rank) = node.input(0).map(|id| graph.ty(id).shape.rank()) else { return Ok(None) };
     let perm: Vec<usize> = match node.attrs.ints_opt("perm")? {
         Some(p) => p.iter().filter_map(|v| usize::try_from(*v).ok()).collect(),

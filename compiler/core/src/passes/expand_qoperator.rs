@@ -5,6 +5,7 @@
 //! the reference evaluates it with the same arithmetic.
 
 use super::rules::fresh;
+use super::{About, Effect};
 use crate::Cx;
 use ottava_graph::{Attr, Graph, Patch, Result, rewrite};
 use ottava_hal::{DataType, Node, Shape, TensorType, Value, ValueId};
@@ -52,6 +53,9 @@ static FORMS: &[Form] = &[
     form(MICROSOFT, "QLinearLeakyRelu", ("LeakyRelu", 16), &[0], 3),
     form(MICROSOFT, "QLinearSoftmax", ("Softmax", 13), &[0], 3),
 ];
+
+/// What the pass does.
+pub const ABOUT: About = About { what: "QOperator nodes became typed operators", effect: Effect::Quantizes };
 
 /// Runs the pass.
 pub fn run(graph: &mut Graph, _: &mut Cx) -> Result<usize> {

@@ -5,9 +5,13 @@
 //! weights have other axes, and networks rarely have them so.
 
 use super::rules::{fresh, is, patch_const};
+use super::{About, Effect};
 use crate::Cx;
 use ottava_graph::{Graph, Patch, Result, Uses, rewrite};
 use ottava_hal::{DataType, Node, Tensor};
+
+/// What the pass does.
+pub const ABOUT: About = About { what: "batch norms went into the weights before them", effect: Effect::Rounds };
 
 /// Runs the pass.
 pub fn run(graph: &mut Graph, _: &mut Cx) -> Result<usize> {

@@ -8,6 +8,7 @@
 //! the arithmetic of shapes always folds; the number of nodes bounds them.
 
 use super::rules::{is, is_any, is_ottava};
+use super::{About, Effect};
 use crate::{Cx, evaluate_constant};
 use ottava_graph::{Diagnostic, Graph, Patch, Result, infer_types, rewrite};
 use ottava_hal::{Node, Tensor};
@@ -18,6 +19,9 @@ const BASE_BYTES: usize = 16 << 20;
 const GROWTH: usize = 4;
 /// Bytes of a result that always folds.
 const SMALL_BYTES: usize = 1 << 10;
+
+/// What the pass does.
+pub const ABOUT: About = About { what: "nodes of constants were computed", effect: Effect::Exact };
 
 /// Folds, and keeps dequantization of constants.
 pub fn run(graph: &mut Graph, cx: &mut Cx) -> Result<usize> {

@@ -8,6 +8,7 @@
 //! warning: the reference sums it in 64 bits, devices refuse it with `ACC_OVERFLOW`.
 
 use super::rules::{PRODUCTS, commutes, dequantized, fresh, is, is_any, only_quantize};
+use super::{About, Effect};
 use crate::Cx;
 use crate::products::{BiasIntegers, OrWhy, Product, describe};
 use ottava_graph::{Diagnostic, Graph, Patch, Result, Uses, rewrite};
@@ -22,8 +23,11 @@ const FIRST_INPUT: &[&str] = &[
     "GlobalAveragePool",
     "ReduceMean",
     "ReduceSum",
+    "ReduceMax",
+    "ReduceMin",
     "Relu",
     "Clip",
+    "PRelu",
     "Softmax",
     "LayerNormalization",
     "RMSNormalization",
@@ -34,6 +38,10 @@ const FIRST_INPUT: &[&str] = &[
 const ACCUMULATING: &[&str] = &["AveragePool", "GlobalAveragePool", "ReduceMean", "ReduceSum"];
 /// A multiplier must stay below this (numerics.md section 5).
 const MAX_MULTIPLIER: f32 = 2_147_483_648.0;
+
+/// What the pass does.
+pub const ABOUT: About =
+    About { what: "operators between Dequantize and Quantize became integer operators", effect: Effect::Quantizes };
 
 /// Runs the pass.
 pub fn run(graph: &mut Graph, cx: &mut Cx) -> Result<usize> {
@@ -64,7 +72,8 @@ pub fn run(graph: &mut Graph, cx: &mut Cx) -> Result<usize> {
 }
 
 fn already_typed(graph: &Graph, node: &Node) -> bool {
-    node.input(0).is_some_and(|x| graph.ty(x).quant.is_some())
+    let data = if is(node, "Where") { 1 } else { 0 };
+    node.input(data).is_some_and(|x| graph.ty(x).quant.is_some())
 }
 
 /// Scale of a value that is quantized per tensor.
@@ -79,13 +88,14 @@ fn fold_plain(graph: &Graph, uses: &Uses, index: usize) -> Option<Patch> {
         ottava_ops::lookup(&node.domain, &node.op)
             .is_ok_and(|op| matches!(op.quant_rule(node), ottava_ops::QuantRule::Unary))
     };
-    let n_data = match () {
-        () if is_any(node, ALL_INPUTS) => node.inputs.len(),
-        () if is_any(node, FIRST_INPUT) || commutes(node) || is_unary() => 1,
+    let data = match () {
+        () if is_any(node, ALL_INPUTS) => 0..node.inputs.len(),
+        () if is(node, "Where") => 1..node.inputs.len(),
+        () if is_any(node, FIRST_INPUT) || commutes(node) || is_unary() => 0..1,
         () => return None,
     };
     let mut inputs = node.inputs.clone();
-    for slot in inputs.iter_mut().take(n_data) {
+    for slot in inputs.get_mut(data)? {
         let typed = dequantized(graph, uses, (*slot)?).filter(|q| tensor_scale(graph, *q).is_some())?;
         *slot = Some(typed);
     }

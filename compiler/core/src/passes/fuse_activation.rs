@@ -3,9 +3,14 @@
 
 use super::absorb_activation::bounds;
 use super::rules::{PRODUCTS, is, is_any};
+use super::{About, Effect};
 use crate::Cx;
 use ottava_graph::{Activation, Graph, Patch, Result, Uses, rewrite};
 use ottava_hal::DataType;
+
+/// What the pass does.
+pub const ABOUT: About =
+    About { what: "Relu and Clip went into the product or sum before them", effect: Effect::Exact };
 
 /// Runs the pass.
 pub fn run(graph: &mut Graph, _: &mut Cx) -> Result<usize> {

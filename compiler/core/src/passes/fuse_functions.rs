@@ -19,6 +19,7 @@ use super::absorb_activation::bounds;
 use super::pattern::{View, is_arithmetic, is_plain};
 use super::polynomial::{Poly, Reader, near};
 use super::rules::{is, is_any};
+use super::{About, Effect};
 use crate::Cx;
 use ottava_graph::{Attr, Attrs, Graph, Patch, Result, Uses, rewrite};
 use ottava_hal::{Node, ValueId};
@@ -29,6 +30,10 @@ use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_PI};
 const REACH: usize = 6;
 /// Functions that stand inside another.
 const INNER: &[&str] = &["Erf", "Tanh", "Sigmoid", "Clip", "HardSigmoid"];
+
+/// What the pass does.
+pub const ABOUT: About =
+    About { what: "formulas became Gelu, Swish, HardSigmoid, HardSwish or Mish", effect: Effect::Rounds };
 
 /// Runs the pass.
 pub fn run(graph: &mut Graph, _: &mut Cx) -> Result<usize> {

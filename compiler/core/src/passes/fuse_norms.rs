@@ -10,9 +10,14 @@
 use super::moments::{Norm, core_of};
 use super::pattern::{View, is_plain};
 use super::rules::{fresh, is_any, patch_const};
+use super::{About, Effect};
 use crate::Cx;
 use ottava_graph::{Attr, Graph, Patch, Result, Uses, rewrite};
 use ottava_hal::{DataType, Dim, Node, Shape, Tensor, TensorType, Value, ValueId};
+
+/// What the pass does.
+pub const ABOUT: About =
+    About { what: "spelled-out normalizations became LayerNormalization or RMSNormalization", effect: Effect::Rounds };
 
 /// Runs the pass.
 pub fn run(graph: &mut Graph, _: &mut Cx) -> Result<usize> {

@@ -2,10 +2,15 @@
 //! other operand, then Quantize. The same f32 operations as the separate nodes, so no bit changes.
 
 use super::rules::{dequantized, is, only_quantize};
+use super::{About, Effect};
 use crate::Cx;
 use crate::products::is_typed_product;
 use ottava_graph::{Graph, Patch, Result, Uses, rewrite};
 use ottava_hal::{Scheme, ValueId};
+
+/// What the pass does.
+pub const ABOUT: About =
+    About { what: "sums of a product and another value became part of the product", effect: Effect::Exact };
 
 /// Runs the pass.
 pub fn run(graph: &mut Graph, _: &mut Cx) -> Result<usize> {

@@ -2,8 +2,12 @@
 //! two equal bridges of one value become one.
 
 use super::rules::{dequantized, is_ottava};
+use super::{About, Effect};
 use crate::Cx;
 use ottava_graph::{Graph, Patch, Result, Uses, rewrite};
+
+/// What the pass does.
+pub const ABOUT: About = About { what: "conversions between integers were joined or dropped", effect: Effect::Exact };
 
 /// Runs the pass.
 pub fn run(graph: &mut Graph, _: &mut Cx) -> Result<usize> {

@@ -16,28 +16,65 @@ mod fuse_activation;
 mod fuse_functions;
 mod fuse_norms;
 mod fuse_residual;
+mod fuse_softmax;
 mod mask_rows;
 mod merge_bridges;
 mod moments;
 mod move_bridges;
 mod pattern;
+mod permuted;
 mod polynomial;
 mod remove_identities;
 pub(crate) mod rules;
+mod share_equal;
+mod sink_transposes;
 mod tabulate_scalars;
 mod type_qdq;
 mod type_weights;
+
+/// What a pass may do to results.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Effect {
+    /// No bit of any result changes.
+    Exact,
+    /// Float results change by roundings, within the bounds of numerics.md section 7.
+    Rounds,
+    /// Float operators between Q and DQ become the integer operators that they mean (numerics.md section 4).
+    Quantizes,
+}
+
+impl Effect {
+    /// Name in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Exact => "exact",
+            Self::Rounds => "rounds",
+            Self::Quantizes => "quantizes",
+        }
+    }
+}
+
+/// What a pass does, in words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct About {
+    /// One line about what it changes.
+    pub what: &'static str,
+    /// What that does to results.
+    pub effect: Effect,
+}
 
 /// A pass: changes the graph and says how often.
 pub struct Pass {
     /// Name in reports and in golden tests.
     pub name: &'static str,
+    /// What it does.
+    pub about: About,
     /// The work.
     pub run: fn(&mut Graph, &mut Cx) -> Result<usize>,
 }
 
 macro_rules! passes {
-    ($($module:ident),* $(,)?) => { &[$(Pass { name: stringify!($module), run: $module::run }),*] };
+    ($($module:ident),* $(,)?) => { &[$(Pass { name: stringify!($module), about: $module::ABOUT, run: $module::run }),*] };
 }
 
 /// From an imported to a canonical graph.
@@ -46,12 +83,15 @@ pub static CANONICAL: &[Pass] = passes![
     fold_constants,
     fuse_functions,
     fuse_norms,
+    fuse_softmax,
     fold_batch_norm,
     fold_channel_affine,
     attach_bias,
+    sink_transposes,
     cancel_transposes,
     remove_identities,
     fold_constants,
+    share_equal,
 ];
 
 /// From a canonical to a quantized graph.
@@ -77,7 +117,7 @@ pub static QUANTIZED: &[Pass] = passes![
 
 /// The last constant folding: dequantized constants that no integer operator has taken become float constants.
 mod fold_dequantized {
-    pub use super::fold_constants::run_all as run;
+    pub use super::fold_constants::{ABOUT, run_all as run};
 }
 
 /// A pass of either pipeline, by name.

@@ -74,6 +74,21 @@ pub fn core_of(view: View, y: ValueId) -> Option<Norm> {
     Some(Norm { x: mean.x, axes: mean.axes, epsilon: epsilon as f32, centred: is_centred, scales, inside: m.inside })
 }
 
+/// Follows a value back through nodes that only insert or drop axes of extent 1, which join `inside`.
+pub fn unshaped(view: View, mut id: ValueId, inside: &mut BTreeSet<usize>) -> ValueId {
+    let long = |id: ValueId| -> Vec<&Dim> { view.shape(id).0.iter().filter(|d| **d != Dim::Known(1)).collect() };
+    while let Some((index, node)) = view.producer(id)
+        && is_any(node, &["Reshape", "Unsqueeze", "Squeeze"])
+        && is_plain(node)
+        && let Some(source) = node.input(0)
+        && long(source) == long(id)
+    {
+        inside.insert(index);
+        id = source;
+    }
+    id
+}
+
 enum Factor {
     Value(ValueId),
     /// `1 / sqrt(value + eps)`.
@@ -177,20 +192,8 @@ impl Matcher<'_> {
         orders.into_iter().find_map(find)
     }
 
-    /// Follows a value through nodes that only insert or drop axes of extent 1.
-    fn unshaped(&mut self, mut id: ValueId) -> ValueId {
-        let long =
-            |id: ValueId| -> Vec<&Dim> { self.view.shape(id).0.iter().filter(|d| **d != Dim::Known(1)).collect() };
-        while let Some((index, node)) = self.view.producer(id)
-            && is_any(node, &["Reshape", "Unsqueeze", "Squeeze"])
-            && is_plain(node)
-            && let Some(source) = node.input(0)
-            && long(source) == long(id)
-        {
-            self.inside.insert(index);
-            id = source;
-        }
-        id
+    fn unshaped(&mut self, id: ValueId) -> ValueId {
+        unshaped(self.view, id, &mut self.inside)
     }
 
     /// `mean(x)` over axes.

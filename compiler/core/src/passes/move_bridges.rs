@@ -2,9 +2,14 @@
 //! integer regions grow together and fewer bytes move (numerics.md section 4; never across Resize(linear) or averages).
 
 use super::rules::{commutes, dequantized, fresh, is_ottava, typed};
+use super::{About, Effect};
 use crate::Cx;
 use ottava_graph::{Graph, Patch, Result, Uses, rewrite};
 use ottava_hal::{Scheme, TensorType, ValueId};
+
+/// What the pass does.
+pub const ABOUT: About =
+    About { what: "conversions moved across operators that only move elements", effect: Effect::Exact };
 
 /// Runs the pass.
 pub fn run(graph: &mut Graph, cx: &mut Cx) -> Result<usize> {

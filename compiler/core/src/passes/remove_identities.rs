@@ -2,9 +2,13 @@
 //! everything in place, zero padding, a Concat, Sum or Max of one tensor, and nodes whose results nobody reads.
 
 use super::rules::{is, is_any};
+use super::{About, Effect};
 use crate::Cx;
 use ottava_graph::{Graph, Patch, Result, rewrite};
 use ottava_hal::{Fused, Node};
+
+/// What the pass does.
+pub const ABOUT: About = About { what: "nodes that change nothing, or that nobody reads, went", effect: Effect::Exact };
 
 /// Runs the pass.
 pub fn run(graph: &mut Graph, _: &mut Cx) -> Result<usize> {

@@ -2,11 +2,15 @@
 //! The table is made by the reference evaluation of the node itself on all 256 bytes, so no bit changes. Where scales are
 //! in the proportion of the constant (attention scores divided by the square root of a width), the table is the identity.
 
+use super::{About, Effect};
 use super::rules::{fresh, is_any, patch_const};
 use crate::Cx;
 use ottava_graph::{Graph, Patch, Result, Uses, rewrite};
 use ottava_hal::{Fused, QuantParams, Tensor, TensorType, ValueId};
 use ottava_ops::{EvalCx, OTTAVA, evaluate};
+
+/// What the pass does.
+pub const ABOUT: About = About { what: "arithmetic of bytes with one number became tables", effect: Effect::Exact };
 
 /// Runs the pass.
 pub fn run(graph: &mut Graph, _: &mut Cx) -> Result<usize> {

@@ -8,12 +8,16 @@
 //! per reader, which shares the data.
 
 use super::rules::{constant_params, extents, fresh, is, is_any, moves_integers};
+use super::{About, Effect};
 use crate::Cx;
 use ottava_graph::{Diagnostic, Graph, Patch, Result, Uses, rewrite};
 use ottava_hal::{DataType, Node, QuantParams, Scheme, TensorType, Value, ValueId};
 use ottava_ops::OTTAVA;
 use std::collections::BTreeSet;
 use std::sync::Arc;
+
+/// What the pass does.
+pub const ABOUT: About = About { what: "quantization became part of the types", effect: Effect::Exact };
 
 /// Runs the pass.
 pub fn run(graph: &mut Graph, cx: &mut Cx) -> Result<usize> {

@@ -3,9 +3,14 @@
 //! into a float constant and its integers would be lost.
 
 use super::rules::{fresh, is, patch_const};
+use super::{About, Effect};
 use crate::{Cx, evaluate_constant_with};
 use ottava_graph::{Attr, Graph, Patch, Result, Uses, rewrite};
 use ottava_hal::Node;
+
+/// What the pass does.
+pub const ABOUT: About =
+    About { what: "movers of quantized constants were applied to their integers", effect: Effect::Exact };
 
 /// Runs the pass.
 pub fn run(graph: &mut Graph, cx: &mut Cx) -> Result<usize> {

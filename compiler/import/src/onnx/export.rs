@@ -1,14 +1,15 @@
 //! Graph to ONNX model.
 //!
 //! The result is an ordinary model: quantization stands in it as QuantizeLinear and DequantizeLinear nodes (and
-//! QLinear operators where the graph holds them), names and symbolic dimensions are kept. The operator set is the
+//! QLinear operators where the graph holds them), names and symbolic dimensions are kept. Ottava's own operators are
+//! refused, but for those that a function of standard operators says ([`super::own_functions`]). The operator set is the
 //! one the model came with, raised to 13 and to whatever the forms and types in the graph need (21 for 16-bit,
 //! 4-bit and blocked quantization). The bytes depend on the graph alone.
 use super::forms::BASE_OPSET;
 use super::forms::table::LATER;
 use super::proto::{GraphProto, ModelProto, NodeProto, OperatorSetIdProto, StringStringEntryProto, ValueInfoProto};
 use super::tensor::OnnxTensor;
-use super::{attribute, decode, types};
+use super::{attribute, decode, own_functions, states, types};
 use crate::ImportError;
 use ottava_graph::{Fused, Graph, Phase};
 use ottava_hal::{Attr, DataType, Node, RequantMode, ValueId};
@@ -35,8 +36,13 @@ pub fn export_onnx(graph: &Graph, options: &ExportOptions) -> Result<Vec<u8>, Im
         writer.opset = writer.opset.max(opset_of(graph, node));
         writer.node(node);
     }
-    let proto = writer.graph_proto();
-    Ok(decode::encode(&model(graph, proto, writer.opset, options)))
+    let mut proto = writer.graph_proto();
+    let states = writer.states(&mut proto)?;
+    let mut options = options.clone();
+    if !states.is_empty() {
+        options.metadata.insert(states::KEY.to_owned(), states);
+    }
+    Ok(decode::encode(&model(graph, proto, writer.opset, &options)))
 }
 
 fn model(graph: &Graph, proto: GraphProto, opset: u32, options: &ExportOptions) -> ModelProto {
@@ -50,6 +56,7 @@ fn model(graph: &Graph, proto: GraphProto, opset: u32, options: &ExportOptions) 
         producer_version: env!("CARGO_PKG_VERSION").to_owned(),
         graph: Some(proto),
         opset_import: opset_import.collect(),
+        functions: own_functions::used_by(graph, i64::from(opset)),
         metadata_props: options.metadata.iter().map(entry).collect(),
         ..Default::default()
     }
@@ -77,7 +84,7 @@ fn check(graph: &Graph) -> Result<(), ImportError> {
     }
     for node in &graph.nodes {
         let refuse = |what: &str| ImportError::Export { place: format!("node `{}`", node.name), what: what.to_owned() };
-        if node.domain == ottava_ops::OTTAVA {
+        if node.domain == ottava_ops::OTTAVA && own_functions::name_of(node).is_none() {
             return Err(refuse("its operator is Ottava's own"));
         }
         if node.fused != Fused::default() {
@@ -97,6 +104,9 @@ fn check(graph: &Graph) -> Result<(), ImportError> {
 
 /// The first operator set that has a node in this form and with these types.
 fn opset_of(graph: &Graph, node: &Node) -> u32 {
+    if node.domain == ottava_ops::OTTAVA {
+        return own_functions::OPSET;
+    }
     if !node.domain.is_empty() {
         return BASE_OPSET;
     }
@@ -141,7 +151,7 @@ impl Writer<'_> {
     fn node(&mut self, node: &Node) {
         let proto = NodeProto {
             name: node.name.clone(),
-            op_type: node.op.clone(),
+            op_type: own_functions::name_of(node).map_or_else(|| node.op.clone(), str::to_owned),
             domain: node.domain.clone(),
             input: node.inputs.iter().map(|id| id.map_or_else(String::new, |id| self.name(id))).collect(),
             output: node.outputs.iter().map(|id| self.name(*id)).collect(),
@@ -202,6 +212,19 @@ impl Writer<'_> {
             value_info: self.value_info(),
             ..Default::default()
         }
+    }
+
+    /// Adds the first values of states as constants; the list of states for the metadata.
+    fn states(&mut self, proto: &mut GraphProto) -> Result<String, ImportError> {
+        let mut list = String::new();
+        for state in &self.graph.states {
+            let input = self.name(self.graph.inputs[state.input]);
+            let initial = self.fresh(&format!("{input}/initial"));
+            proto.initializer.push(OnnxTensor::from_tensor(&initial, &state.initial).to_proto());
+            let output = proto.output[state.output].name.clone();
+            list += &states::Entry::new(self.graph, state, output, initial)?.line();
+        }
+        Ok(list)
     }
 
     /// Declarations of inner values, once their types are known.

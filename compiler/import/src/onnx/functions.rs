@@ -3,8 +3,10 @@
 //! A call becomes the nodes of the function with the function's names replaced: its inputs and outputs by those
 //! of the call, everything else by `CALL/NAME`. Attributes that refer to the function's attributes take the
 //! call's value, else the function's default, else are left out. Depth and total size are bounded: a few
-//! functions that call each other twice could otherwise fill any memory.
+//! functions that call each other twice could otherwise fill any memory. A function that says one of Ottava's own
+//! operators ([`super::own_functions`]) is not written out: the call is that operator.
 use super::names::Names;
+use super::own_functions;
 use super::proto::{AttributeProto, FunctionProto, NodeProto};
 use super::raw::{Problem, Refusal};
 use prost::Message;
@@ -76,6 +78,11 @@ impl Inliner<'_> {
             self.out.push(FlatNode { node, opsets: opsets.clone() });
             return;
         };
+        if let Some(op) = own_functions::operator_of(function) {
+            let node = NodeProto { op_type: op.to_owned(), ..node };
+            self.out.push(FlatNode { node, opsets: opsets.clone() });
+            return;
+        }
         if let Err(refusal) = self.call(&node, function, depth) {
             self.problems.push(Problem { node: Some(node.name), refusal });
         }

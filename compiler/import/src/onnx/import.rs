@@ -11,7 +11,7 @@ use super::forms::{self, Cx};
 use super::functions::{self, FlatNode, Opsets};
 use super::proto::{FunctionProto, GraphProto, ModelProto, NodeProto, ValueInfoProto};
 use super::raw::{Problem, RawNode, Refusal, full_op};
-use super::{attribute, order, types};
+use super::{attribute, order, states, types};
 use crate::ImportError;
 use ottava_graph::{Diagnostic, Graph};
 use ottava_hal::{DataType, Tensor, TensorType};
@@ -85,6 +85,7 @@ impl Importer {
                 "training information is not supported; export for inference".into(),
             ));
         }
+        let states = states::read(&model.metadata_props);
         let Some(mut graph) = model.graph else {
             self.model_problem(Refusal::Invalid("the model has no graph".into()));
             return None;
@@ -92,6 +93,8 @@ impl Importer {
         self.constants(&mut graph);
         self.inputs(&graph, model.ir_version);
         self.outputs(&graph);
+        let constant = |name: &str| self.cx.constants.iter().find(|(n, _)| n == name).map(|(_, data)| data.clone());
+        let states: Vec<_> = states.into_iter().map(|s| (constant(s.initial()), s)).collect();
         let nodes = self.nodes(std::mem::take(&mut graph.node), &model.functions, &opsets);
         let known = self.cx.constants.iter().map(|(name, _)| name.as_str());
         let known: Vec<_> = known.chain(self.inputs.iter().map(|(name, _)| name.as_str())).map(str::to_owned).collect();
@@ -103,7 +106,10 @@ impl Importer {
         let inputs = std::mem::take(&mut self.inputs);
         let parts = Parts { opsets: &opsets, inputs, declared: &self.declared, cx: std::mem::take(&mut self.cx) };
         match build(&graph, parts) {
-            Ok(graph) => Some(graph),
+            Ok(mut graph) => {
+                states.into_iter().for_each(|(initial, s)| s.apply(&mut graph, initial, &mut self.notes));
+                Some(graph)
+            }
             Err(refusals) => {
                 refusals.into_iter().for_each(|refusal| self.model_problem(refusal));
                 None

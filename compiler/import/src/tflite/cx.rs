@@ -6,6 +6,7 @@
 //! element by element take the layout in which their operands are, so that no Transpose stands between two layers.
 
 use super::flatbuffer::{Budget, Damage};
+use super::ops::state::Variables;
 use super::schema::{Model, Operator, SubGraph, TensorDef};
 use super::tensor;
 use crate::onnx::names::Names;
@@ -44,7 +45,9 @@ pub(crate) struct Cx<'m> {
     pub mode: RequantMode,
     /// What the user should know.
     pub notes: Vec<Diagnostic>,
-    budget: &'m Budget,
+    /// What lives from run to run.
+    pub variables: Variables,
+    pub budget: &'m Budget,
     /// Whether open extents of the file stay open.
     is_open: bool,
     values: Names,
@@ -73,6 +76,7 @@ impl<'m> Cx<'m> {
             graph,
             mode,
             notes,
+            variables: Variables::default(),
             budget,
             is_open: open,
             values,

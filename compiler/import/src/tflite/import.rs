@@ -5,7 +5,7 @@
 
 use super::cx::{Built, Cx, Layout};
 use super::flatbuffer::{Budget, Damage, Source};
-use super::ops::{names, table};
+use super::ops::{names, state, table};
 use super::schema::{Model, Operator, SubGraph};
 use crate::ImportError;
 use crate::onnx::raw::Refusal;
@@ -75,7 +75,7 @@ fn build(
     options: &TfliteOptions,
     budget: &Budget,
 ) -> Result<(Graph, Vec<Diagnostic>), Vec<Diagnostic>> {
-    let mut cx = Cx::new(model, sub, options.requant, budget, has_open_batch(model, sub));
+    let mut cx = Cx::new(model, sub, options.requant, budget, has_open_batch(model, sub) && !state::is_stateful(model, sub));
     let mut problems = Vec::new();
     for index in &sub.inputs {
         if let Err(e) = cx.tensor(*index).and_then(|t| cx.add_input(t)) {
@@ -130,6 +130,7 @@ fn outputs(cx: &mut Cx<'_>) -> Built {
         let id = cx.value(t, Layout::File)?;
         cx.graph.outputs.push(id);
     }
+    state::finish(cx)?;
     cx.graph.remove_dead();
     cx.graph.compact();
     ottava_graph::infer_types(&mut cx.graph)?;

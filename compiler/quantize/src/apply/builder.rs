@@ -47,13 +47,6 @@ impl Builder {
         self.graph.add_const(name, data)
     }
 
-    /// Adds a node with one output of the given type and returns the output.
-    pub(crate) fn node(&mut self, op: &str, base: &str, inputs: &[ValueId], ty: TensorType) -> ValueId {
-        let out = self.value(format!("{base}/{}", op.to_lowercase()), ty);
-        self.node_into(op, base, inputs, out);
-        out
-    }
-
     /// Adds a node that computes an existing value.
     pub(crate) fn node_into(&mut self, op: &str, base: &str, inputs: &[ValueId], out: ValueId) -> &mut Node {
         let name = self.name(format!("{base}/{op}"));

@@ -2,24 +2,20 @@
 //! 2 and 4).
 //!
 //! Each row of a matrix product's input is quantized to symmetric s8 with `scale = max|x| / 127` (a zero row takes 1), so
-//! one sample never depends on the others of its batch. ONNX has no operator for that; it is written with standard ones:
+//! one sample never depends on the others of its batch. The product is one operator, `ottava::DynamicMatMul`; in a file it
+//! is a call of a function of standard operators, which any runtime can follow.
 //!
-//! ```text
-//! s = Where(max|x|/127 == 0, 1, max|x|/127)     q = Cast(Clip(Round(x / s), -127, 127))
-//! y = Cast(MatMulInteger(q, w)) * (s * ws) + bias
-//! ```
-//!
-//! Products of the same input share its quantization. Convolutions would need one scale for a whole sample or batch; they
-//! stay in float and are listed.
+//! Convolutions would need one scale for a whole sample or batch; they stay in float and are listed. A MatMul takes the Add
+//! of a constant behind it as its bias.
 
-use std::collections::BTreeMap;
-
-use ottava_graph::{Diagnostic, Graph};
-use ottava_hal::{Attr, DataType, Dim, Node, Tensor, TensorType, ValueId};
+use ottava_graph::{Diagnostic, Graph, Uses};
+use ottava_hal::{DataType, Node, Tensor, ValueId};
+use ottava_ops::OTTAVA;
 
 use super::builder::Builder;
 use super::emit::internal;
 use super::kinds::{Kind, is_float, kind_of};
+use super::plan::other_operand;
 use super::products::{WeightShape, bias_values, code_tensor};
 use super::report::{FloatNode, Report};
 use super::{Quantized, check_requests};
@@ -28,12 +24,6 @@ use crate::error::{Error, Result};
 use crate::recipe::{Granularity, Recipe};
 use crate::weights::{WeightMethod, quantize_weights};
 
-/// ONNX numbers of the element types that Cast writes.
-const ONNX_FLOAT: i64 = 1;
-const ONNX_INT8: i64 = 3;
-/// The first operator set whose ReduceMax takes its axes as an input.
-const OPSET: u32 = 18;
-
 /// Quantizes the weights of matrix products; activations are quantized at run time. Bias correction needs calibration data
 /// and does nothing here.
 pub fn quantize_dynamic(graph: &Graph, recipe: &Recipe) -> Result<Quantized> {
@@ -41,18 +31,25 @@ pub fn quantize_dynamic(graph: &Graph, recipe: &Recipe) -> Result<Quantized> {
     if recipe.weights.dtype != DataType::S8 {
         return Err(Error::Unsupported {
             what: format!("dynamic quantization with {} weights", recipe.weights.dtype),
-            reason: "MatMulInteger multiplies s8 by s8 here".to_owned(),
+            reason: "rows are multiplied as s8 by s8".to_owned(),
             help: "take S8 weights".to_owned(),
         });
     }
     let mut report = Report { recipe: recipe.to_ron(), ..Report::default() };
-    let mut writer = Writer { source: graph, builder: Builder::new(graph.clone()), rows: BTreeMap::new() };
+    let uses = Uses::of(graph);
+    let mut writer = Writer { source: graph, builder: Builder::new(graph.clone()) };
     let mut replaced = vec![false; graph.nodes.len()];
     for (idx, node) in graph.nodes.iter().enumerate() {
+        if replaced[idx] {
+            report.quantized.push(node.name.clone());
+            continue;
+        }
         match refusal(graph, recipe, node) {
             None => {
-                writer.product(node, recipe)?;
+                let added = added_bias(graph, &uses, node);
+                writer.product(node, recipe, added)?;
                 replaced[idx] = true;
+                added.iter().for_each(|(add, _)| replaced[*add] = true);
                 report.quantized.push(node.name.clone());
             }
             Some(reason) if node.outputs.iter().any(|out| is_float(graph, *out)) => {
@@ -95,21 +92,25 @@ fn refusal(graph: &Graph, recipe: &Recipe, node: &Node) -> Option<String> {
     }
 }
 
-/// Rows quantized at run time: integers and scales.
-#[derive(Clone, Copy)]
-struct Rows {
-    codes: ValueId,
-    scales: ValueId,
+/// The Add of a constant along the last axis that alone reads a MatMul: the node and the constant.
+fn added_bias(graph: &Graph, uses: &Uses, node: &Node) -> Option<(usize, ValueId)> {
+    let out = node.outputs[0];
+    let index = uses.only_reader(out).filter(|_| node.op == "MatMul")?;
+    let add = &graph.nodes[index];
+    let other = other_operand(add, out).filter(|_| add.op == "Add" && add.domain.is_empty())?;
+    let bias = graph.constant(other).filter(|t| t.dtype() == DataType::F32)?;
+    let columns = graph.ty(out).shape.0.last()?.known()?;
+    let along_last = bias.elements() == columns && bias.shape().last() == Some(&columns);
+    (along_last && bias.shape().len() <= graph.ty(out).shape.rank()).then_some((index, other))
 }
 
 struct Writer<'a> {
     source: &'a Graph,
     builder: Builder,
-    rows: BTreeMap<ValueId, Rows>,
 }
 
 impl Writer<'_> {
-    fn product(&mut self, node: &Node, recipe: &Recipe) -> Result<()> {
+    fn product(&mut self, node: &Node, recipe: &Recipe, added: Option<(usize, ValueId)>) -> Result<()> {
         let (Some(x), Some(w)) = (node.input(0), node.input(1)) else { return Ok(()) };
         let (matrix, columns) = self.weight_matrix(node, w)?;
         let per_channel = recipe.for_node(&node.name).weights.granularity == Granularity::PerChannel;
@@ -123,23 +124,16 @@ impl Writer<'_> {
         let codes = self.builder.constant(format!("{name}/q"), codes);
         let scales = Tensor::from_slice(&[channels], &q.scales).map_err(internal)?;
         let scales = self.builder.constant(format!("{name}/scale"), scales);
-
-        let rows = self.rows(x)?;
-        let out = node.outputs[0];
-        let base = node.name.as_str();
-        let y = self.source.ty(out).clone();
-        let sums = TensorType { dtype: DataType::S32, ..y.clone() };
-        let sums = self.builder.node("MatMulInteger", base, &[rows.codes, codes], sums);
-        let real = self.cast(base, sums, ONNX_FLOAT, y.clone());
-        let scale = self.builder.node("Mul", base, &[rows.scales, scales], y.clone());
-        let Some(bias) = node.input(2) else {
-            self.builder.node_into("Mul", base, &[real, scale], out);
-            return Ok(());
-        };
-        let bias = Tensor::from_slice(&[columns], &bias_values(self.source, bias, columns)?).map_err(internal)?;
-        let bias = self.builder.constant(format!("{base}/bias"), bias);
-        let scaled = self.builder.node("Mul", base, &[real, scale], y);
-        self.builder.node_into("Add", base, &[scaled, bias], out);
+        let mut inputs = vec![x, codes, scales];
+        if let Some(bias) = added.map(|(_, bias)| bias).or(node.input(2)) {
+            let values = bias_values(self.source, bias, columns)?;
+            let bias = Tensor::from_slice(&[columns], &values).map_err(internal)?;
+            inputs.push(self.builder.constant(format!("{}/bias", node.name), bias));
+        }
+        let out = added.map_or(node.outputs[0], |(add, _)| self.source.nodes[add].outputs[0]);
+        let product = self.builder.node_into("DynamicMatMul", &node.name, &inputs, out);
+        product.domain = OTTAVA.into();
+        product.version = 1;
         Ok(())
     }
 
@@ -162,46 +156,5 @@ impl Writer<'_> {
         let inner = dims[1];
         let transposed = (0..data.len()).map(|idx| data[(idx % columns) * inner + idx / columns]).collect();
         Ok((transposed, columns))
-    }
-
-    /// The rows of `x`, quantized once for all products that read them.
-    fn rows(&mut self, x: ValueId) -> Result<Rows> {
-        if let Some(rows) = self.rows.get(&x) {
-            return Ok(*rows);
-        }
-        let name = self.source.name_of(x).to_owned();
-        let ty = self.source.ty(x).clone();
-        let mut dims = ty.shape.clone();
-        if let Some(last) = dims.0.last_mut() {
-            *last = Dim::Known(1);
-        }
-        let row = TensorType { shape: dims.clone(), ..ty.clone() };
-        let flag = TensorType { dtype: DataType::Bool, shape: dims, ..ty.clone() };
-        let axes = Tensor::from_slice(&[1], &[-1i64]).map_err(internal)?;
-        let axes = self.builder.constant(format!("{name}/axes"), axes);
-        let [zero, one, low, high] =
-            [0.0f32, 1.0, -127.0, 127.0].map(|v| self.builder.constant(format!("{name}/{v}"), Tensor::scalar(v)));
-        let magnitudes = self.builder.node("Abs", &name, &[x], ty.clone());
-        let largest = self.builder.value(name.clone(), row.clone());
-        let reduce = self.builder.node_into("ReduceMax", &name, &[magnitudes, axes], largest);
-        reduce.attrs.set("keepdims", Attr::Int(1));
-        reduce.version = OPSET;
-        let scale = self.builder.node("Div", &name, &[largest, high], row.clone());
-        let is_zero = self.builder.node("Equal", &name, &[scale, zero], flag);
-        let scales = self.builder.node("Where", &name, &[is_zero, one, scale], row);
-        let quotient = self.builder.node("Div", &name, &[x, scales], ty.clone());
-        let rounded = self.builder.node("Round", &name, &[quotient], ty.clone());
-        let clipped = self.builder.node("Clip", &name, &[rounded, low, high], ty.clone());
-        let codes = TensorType { dtype: DataType::S8, ..ty };
-        let codes = self.cast(&name, clipped, ONNX_INT8, codes);
-        let rows = Rows { codes, scales };
-        self.rows.insert(x, rows);
-        Ok(rows)
-    }
-
-    fn cast(&mut self, base: &str, input: ValueId, to: i64, ty: TensorType) -> ValueId {
-        let out = self.builder.value(format!("{base}/cast"), ty);
-        self.builder.node_into("Cast", base, &[input], out).attrs.set("to", Attr::Int(to));
-        out
     }
 }

@@ -7,11 +7,11 @@ use crate::arena::{Place, elements, elements_mut};
 use crate::builder::{Builder, input, output};
 use crate::form::{Form, dims, flips, stored_dims};
 use crate::relayout::failed;
-use crate::rows::{byte, float, needs, ordered_act, output_ty, row, when};
+use crate::rows::{byte, float, needs, only_fp32, ordered_act, output_ty, row, when, word};
 use crate::storage::{byte_in, byte_out};
 use crate::strided::{Walk, strides};
 use ottava_hal::capability::{FusedSupport, Predicate};
-use ottava_hal::{Error, Node, OpRow, Reason, Result, Tensor, TensorType, ValueId};
+use ottava_hal::{DataType, Error, Node, OpRow, Reason, Result, Tensor, TensorType, ValueId};
 use ottava_kernels::{BinaryOp, BinaryQ, Exec, binary_f32, binary_q, clip_f32};
 
 /// Rows of an arithmetic operator.
@@ -20,7 +20,13 @@ pub(crate) fn rows(op: &'static str) -> Vec<OpRow> {
     let act = FusedSupport { act: true, ..FusedSupport::default() };
     let typed = OpRow { fused: clamp, ..row(op, vec![byte(), byte()], byte()) };
     let plain = OpRow { fused: act, ..row(op, vec![float(), float()], float()) };
-    vec![when(typed, [broadcasts()]), when(plain, [broadcasts(), ordered_act()])]
+    let words = row(op, vec![byte(), byte()], word());
+    let fits = needs(Reason::AttrValue, "scales with a fixed-point form", super::fixed::binary_fits);
+    let fixed = when(super::fixed::only_fixed(typed.clone()), [broadcasts(), fits]);
+    let mut rows = vec![when(only_fp32(typed), [broadcasts()]), when(plain, [broadcasts(), ordered_act()])];
+    rows.push(when(only_fp32(words), [broadcasts()]));
+    rows.extend((op != "Div").then_some(fixed));
+    rows
 }
 
 fn broadcasts() -> Predicate {
@@ -57,6 +63,16 @@ pub(crate) fn build(builder: &mut Builder<'_>, node: &Node, op: BinaryOp) -> Res
     }
     let nhwc = [a, b].iter().any(|id| builder.is_nhwc(*id) && builder.ty(*id).shape == ty.shape);
     let reads = vec![repeated(builder, a, ty, nhwc)?, repeated(builder, b, ty, nhwc)?];
+    if super::fixed::mode(node).is_some() {
+        let run = super::fixed::binary(builder, node, op, [a, b])?;
+        let write = builder.result(y, nhwc)?;
+        let name = format!("{}_q31_u8", node.op.to_lowercase());
+        builder.push_elementwise(&name, reads, write, run);
+        return Ok(());
+    }
+    if ty.dtype == DataType::S16 {
+        return super::words::binary(builder, node, op, [(a, reads[0]), (b, reads[1])], nhwc);
+    }
     let (a, b) = (byte_in(builder.ty(a))?, byte_in(builder.ty(b))?);
     let (write, signed) = builder.result_signed(y, nhwc)?;
     let (y_scale, out) = byte_out(ty, node, signed)?;

@@ -4,7 +4,7 @@ use crate::arena::Io;
 use crate::builder::{Builder, input, output};
 use crate::form::channels_first;
 use crate::relayout::failed;
-use crate::rows::{byte, float, row};
+use crate::rows::{byte, float, only_fp32, row};
 use crate::storage::{byte_in, byte_out};
 use ottava_hal::capability::FusedSupport;
 use ottava_hal::{Node, OpRow, Result};
@@ -13,7 +13,7 @@ use ottava_kernels::{Exec, dequantize, quantize_nchw_to_nhwc};
 /// Rows of Quantize.
 pub(crate) fn quantize_rows(op: &'static str) -> Vec<OpRow> {
     let fused = FusedSupport { clamp: true, ..FusedSupport::default() };
-    vec![OpRow { fused, ..row(op, vec![float()], byte()) }]
+    vec![only_fp32(OpRow { fused, ..row(op, vec![float()], byte()) })]
 }
 
 /// Rows of Dequantize.

@@ -17,7 +17,7 @@ pub(crate) fn rows(op: &'static str) -> Vec<OpRow> {
 }
 
 /// Elements of a row: all axes from `axis` on.
-fn row_len(program: &Program, node: &Node) -> Result<usize> {
+pub(super) fn row_len(program: &Program, node: &Node) -> Result<usize> {
     let x = dims(program.ty(input(node, 0)?))?;
     let axis = node.attrs.int("axis", -1)?;
     let axis = if axis < 0 { axis.saturating_add(x.len() as i64) } else { axis };

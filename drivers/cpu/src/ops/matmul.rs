@@ -105,7 +105,8 @@ fn scale_of(program: &Program, node: &Node, k: usize) -> Result<Scale> {
             Ok(Scale::Fp32(m))
         }
         mode => {
-            let q = Q31::from_real(f64::from(xs) * f64::from(ws) / f64::from(ys), mode).map_err(bad)?;
+            let product = node.scale_product(program.ty(input(node, 0)?).dtype, 1);
+            let q = Q31::of_accumulator((xs, ws), 1.0, ys, product, mode).map_err(bad)?;
             let most = 255 * 255 * k as i64;
             if mode == RequantMode::Q31Double {
                 q.check_left_shift(-most, most).map_err(bad)?;

@@ -12,7 +12,7 @@ use ottava_hal::refmath::quantize::quantize_f32;
 use ottava_hal::{DataType, Error, Node, OpRow, Program, Reason, Result, Status, ValueId};
 
 /// An axis that may count from the end.
-fn axis_of(axis: i64, rank: usize) -> Option<usize> {
+pub(super) fn axis_of(axis: i64, rank: usize) -> Option<usize> {
     let axis = if axis < 0 { axis.checked_add(rank as i64)? } else { axis };
     usize::try_from(axis).ok().filter(|a| *a < rank)
 }

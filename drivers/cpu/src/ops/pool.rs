@@ -1,5 +1,6 @@
 //! MaxPool, AveragePool, their global forms, and ReduceMean over all spatial axes; 8 bits and f32, channels last.
 
+use super::fixed::only_fixed;
 use super::window::{Window, height_width};
 use crate::builder::{Builder, Run, input, output};
 use crate::form::dims;
@@ -37,7 +38,15 @@ pub(crate) fn max_rows(op: &'static str) -> Vec<OpRow> {
 
 /// Rows of the average.
 pub(crate) fn average_rows(op: &'static str) -> Vec<OpRow> {
-    average(op, &[])
+    let fused = FusedSupport { clamp: true, ..FusedSupport::default() };
+    let plain_window = needs(Reason::AttrValue, "no dilation, no taps in the padding, no ceil_mode", |_, n| {
+        let zero = |name| n.attrs.int(name, 0) == Ok(0);
+        let ones = n.attrs.ints_opt("dilations").is_ok_and(|d| d.is_none_or(|d| d.iter().all(|v| *v == 1)));
+        zero("count_include_pad") && zero("ceil_mode") && ones
+    });
+    let fixed = OpRow { ranks: (4, 4), fused, ..only_fixed(row(op, vec![byte()], byte())) };
+    let fixed = (op == "AveragePool").then(|| when(fixed, [same_params(), fits(), plain_window]));
+    average(op, &[]).into_iter().chain(fixed).collect()
 }
 
 /// Rows of ReduceMean: the axes are all spatial ones.
@@ -98,6 +107,10 @@ pub(crate) fn build_average(builder: &mut Builder<'_>, node: &Node) -> Result<()
                 average_pool_f32(exec, &shape, with_pads, io.read(0)?, io.out()?).map_err(failed)
             }),
         );
+    }
+    if super::fixed::mode(node).is_some() {
+        let run = super::fixed::average(builder, node, shape)?;
+        return push(builder, node, "q31_u8", run);
     }
     let (from, (y_scale, out)) = (byte_in(x)?, byte_out(y, node, false)?);
     push(

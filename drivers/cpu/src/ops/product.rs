@@ -11,7 +11,7 @@ use crate::builder::{Builder, input};
 use crate::form::dims;
 use crate::rows::{
     act_bounds, byte, float, float_constant, input_ty, needs, ordered_act, other, output_ty, per_tensor, row, weight,
-    when,
+    when, word,
 };
 use ottava_hal::capability::{FusedSupport, Operand, Predicate};
 use ottava_hal::{DataType, Error, Node, OpRow, Program, Reason, Result, Scheme, Tensor, ValueId};
@@ -99,6 +99,9 @@ pub(crate) fn bias(node: &Node) -> Option<ValueId> {
 
 /// Whether input `i` of a node is a weight that is packed and not looked at again.
 pub(crate) fn is_packed(program: &Program, node: &Node, i: usize) -> bool {
+    if node.op == "DynamicMatMul" {
+        return i == 1;
+    }
     let product = match node.op.as_str() {
         "Conv" | "Gemm" => true,
         "MatMul" => node.input(1).is_some_and(|id| program.ty(id).shape.0.len() == 2),
@@ -159,7 +162,9 @@ fn rows(op: &'static str, ranks: (usize, usize), attrs: &[Predicate]) -> Vec<OpR
         plain,
         [shapes, framed, ordered_act(), float_bias(), float_residual()].into_iter().chain(attrs.iter().copied()),
     );
-    vec![typed(byte(), fused), typed(float(), float_fused), plain]
+    let summed = needs(Reason::FusionRequired, "a residual before 16 bits", |_, n| residual(n).is_some());
+    let words = when(typed(word(), float_fused), [summed]);
+    vec![typed(byte(), fused), typed(float(), float_fused), words, plain]
 }
 
 /// Whether a padded copy of the image is worth its memory. Absurd pads, strides or dilations ask for gigabytes of zero

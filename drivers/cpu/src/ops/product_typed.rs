@@ -121,8 +121,8 @@ impl<'p, 'n> Typed<'p, 'n> {
     }
 
     fn multiplier(&self, ws: f32, ys: f32, mode: RequantMode) -> Result<Q31> {
-        let real = f64::from(self.x_params.0) * f64::from(ws) * f64::from(self.product.alpha) / f64::from(ys);
-        Q31::from_real(real, mode).map_err(|e| self.bad(e))
+        let product = self.node.scale_product(self.x.dtype, self.w_params.scales.len());
+        Q31::of_accumulator((self.x_params.0, ws), self.product.alpha, ys, product, mode).map_err(|e| self.bad(e))
     }
 
     fn bad(&self, e: RefmathError) -> Error {

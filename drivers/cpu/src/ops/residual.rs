@@ -3,6 +3,7 @@
 
 use super::binary::{push_clip, push_f32};
 use super::product::residual;
+use super::words;
 use crate::arena::{Io, Place};
 use crate::builder::{Builder, output};
 use crate::relayout::failed;
@@ -15,7 +16,7 @@ use ottava_kernels::{BinaryOp, Exec, dequantize, quantize};
 pub(crate) fn is_apart(builder: &Builder<'_>, node: &Node) -> Result<bool> {
     let Some(other) = residual(node) else { return Ok(false) };
     let y = builder.ty(output(node)?);
-    Ok(y.quant.is_none() || builder.ty(other).quant.is_none())
+    Ok(y.quant.is_none() || y.dtype == DataType::S16 || builder.ty(other).quant.is_none())
 }
 
 /// Bytes of an f32 value of this type's shape.
@@ -47,6 +48,9 @@ pub(crate) fn finish(builder: &mut Builder<'_>, node: &Node, product: Place, nhw
 
 fn quantized(builder: &mut Builder<'_>, node: &Node, from: Place, nhwc: bool) -> Result<()> {
     let y = output(node)?;
+    if builder.ty(y).dtype == DataType::S16 {
+        return words::quantized(builder, node, from, nhwc);
+    }
     let (to, signed) = builder.result_signed(y, nhwc)?;
     let (scale, out) = byte_out(builder.ty(y), node, signed)?;
     let name = builder.kernel("quantize_f32_u8");
@@ -63,8 +67,13 @@ fn other_f32(builder: &mut Builder<'_>, node: &Node, nhwc: bool) -> Result<Place
     if builder.ty(id).quant.is_none() {
         return Ok(from);
     }
-    let to = builder.buffer(f32_bytes(builder.ty(id))?);
-    let q = byte_in(builder.ty(id))?;
+    dequantized(builder, builder.ty(id), from)
+}
+
+/// Bytes of a type as f32, all of them at `from`.
+pub(crate) fn dequantized(builder: &mut Builder<'_>, ty: &TensorType, from: Place) -> Result<Place> {
+    let to = builder.buffer(f32_bytes(ty)?);
+    let q = byte_in(ty)?;
     let name = builder.kernel("dequantize_u8_f32");
     let run = move |exec: Exec<'_>, mut io: Io<'_>| dequantize(exec, io.bytes(0)?, q, io.out()?).map_err(failed);
     builder.push(&name, vec![from], to, None, Box::new(run));

@@ -1,4 +1,5 @@
-//! Softmax over contiguous rows: f32 by the sequence of numerics.md section 7, 8 bits by `softmax_lut` (section 6).
+//! Softmax over contiguous rows: f32 by the sequence of numerics.md section 7, 8 bits by `softmax_lut` (section 6) or, in a
+//! Q31 mode, as TFLite computes it (section 4).
 
 use crate::builder::{Builder, Run, input, output};
 use crate::form::dims;
@@ -9,6 +10,7 @@ use crate::storage::{byte_out, held};
 use ottava_hal::refmath::float::exp;
 use ottava_hal::refmath::quantize::Target;
 use ottava_hal::refmath::softmax::{SOFTMAX_ROW_LIMIT, SoftmaxLut};
+use ottava_hal::refmath::tflite_softmax::TfliteSoftmax;
 use ottava_hal::{Error, Node, OpRow, Program, Reason, Result};
 use ottava_kernels::{Exec, softmax_f32};
 
@@ -53,6 +55,12 @@ pub(crate) fn build(builder: &mut Builder<'_>, node: &Node) -> Result<()> {
     let (scale, out) = byte_out(builder.ty(output(node)?), node, false)?;
     let target = Target { scale, zp: out.zero_point, lo: out.lo, hi: out.hi };
     let (x_scale, _) = held(builder.ty(input(node, 0)?))?;
+    if super::fixed::mode(node).is_some() && TfliteSoftmax::fits(target) {
+        let softmax = TfliteSoftmax::new(x_scale, 1.0, (out.lo, out.hi));
+        let softmax = softmax.map_err(|e| Error::invalid(format!("node `{}`: {e}", node.name)))?;
+        builder.push("softmax_q31_u8_u8", vec![from], to, None, fixed_rows(softmax, len, chunk));
+        return Ok(());
+    }
     let lut = SoftmaxLut::new(x_scale, target).map_err(|e| Error::invalid(format!("node `{}`: {e}", node.name)))?;
     builder.push("softmax_lut_u8_u8", vec![from], to, None, byte_rows(lut, len, chunk));
     Ok(())
@@ -60,6 +68,17 @@ pub(crate) fn build(builder: &mut Builder<'_>, node: &Node) -> Result<()> {
 
 fn float_rows(len: usize) -> Run {
     Box::new(move |exec, mut io| softmax_f32(exec, len, &exp, io.read(0)?, io.out()?).map_err(failed))
+}
+
+/// Rows of TFLite's fixed-point arithmetic.
+fn fixed_rows(softmax: TfliteSoftmax, len: usize, chunk: usize) -> Run {
+    Box::new(move |exec, io| {
+        let row = |x: &[u8], y: &mut [u8]| {
+            // Rows have equal lengths.
+            let _ = softmax.row(x, y);
+        };
+        for_rows(exec, io.bytes(0)?, io.out, (len, chunk), &row)
+    })
 }
 
 fn byte_rows(lut: SoftmaxLut, len: usize, chunk: usize) -> Run {

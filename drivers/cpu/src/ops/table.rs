@@ -51,7 +51,10 @@ pub(crate) fn lut_rows(op: &'static str) -> Vec<OpRow> {
 /// Steps of Requantize.
 pub(crate) fn requantized(builder: &mut Builder<'_>, node: &Node) -> Result<()> {
     let (from, to) = ends(builder, node)?;
-    build(builder, node, &|q| Ok(requantize(q, from, to)))
+    match super::fixed::requantized(node, from, to)? {
+        Some(fixed) => build(builder, node, &|q| Ok(fixed.apply(q))),
+        None => build(builder, node, &|q| Ok(requantize(q, from, to))),
+    }
 }
 
 /// Steps of the typed Relu.

@@ -3,6 +3,7 @@
 mod attention;
 mod cases;
 mod device;
+mod integers;
 mod matmul;
 mod memory;
 mod movement;

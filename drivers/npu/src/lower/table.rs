@@ -5,7 +5,7 @@ use crate::emit::Op;
 use ottava_hal::program::Activation;
 use ottava_hal::refmath::epilogue::float_multiplier;
 use ottava_hal::refmath::requant::{Multiplier, Q31, check_fp32_multiplier, fp32_multiplier_alpha};
-use ottava_hal::refmath::{AccBounds, RefmathError, Requant, RequantMode};
+use ottava_hal::refmath::{AccBounds, RefmathError, Requant, RequantMode, ScaleProduct};
 use ottava_hal::{Error, Node, Reason, Result};
 use ottava_npu::isa::{Dtype, Local, RQ_ENTRY_BYTES, Reg, flags};
 
@@ -51,7 +51,7 @@ impl Epilogue {
     }
 
     /// The multiplier of `xs * ws * alpha / ys` in this mode.
-    pub(crate) fn multiplier(&self, xs: f32, ws: f32, alpha: f32) -> Result<Multiplier> {
+    pub(crate) fn multiplier(&self, (xs, ws): (f32, f32), alpha: f32, product: ScaleProduct) -> Result<Multiplier> {
         if self.real {
             return self.float(float_multiplier(xs, ws, alpha));
         }
@@ -59,7 +59,7 @@ impl Epilogue {
         if self.mode == RequantMode::Fp32Rne {
             return self.float(fp32_multiplier_alpha(xs, ws, alpha, ys));
         }
-        self.fixed(f64::from(xs) * f64::from(ws) * f64::from(alpha) / f64::from(ys))
+        Q31::of_accumulator((xs, ws), alpha, ys, product, self.mode).map(Multiplier::Q31).map_err(model)
     }
 
     /// A checked f32 multiplier.

@@ -3,6 +3,7 @@
 
 use super::{bad_shape, input, output, params_of};
 use crate::lower::{Builder, Constants, Epilogue, Form, Loc, Params, Table};
+use ottava_hal::refmath::ScaleProduct;
 use ottava_hal::refmath::bias::{adopt_bias, bias_s32_real};
 use ottava_hal::refmath::bounds::{ActivationRange, channel_bounds, max_operand};
 use ottava_hal::{DataType, Error, Node, QuantParams, Reason, Result, Scheme, Tensor};
@@ -36,7 +37,8 @@ pub(crate) fn pack(builder: &mut Builder<'_>, node: &Node, layout: &Layout<'_>) 
     check_type_bound(layout.k, &x, w_dtype, w_zp)?;
     let codes = codes(data)?;
     let bias = biases(builder, node, layout, x.scale, quant)?;
-    let table = table(&codes, &bias, layout, &x, (quant, w_zp), &epilogue)?;
+    let product = node.scale_product(builder.ty(input(node, 0)?).dtype, quant.scales.len());
+    let table = table(&codes, &bias, layout, &x, (quant, w_zp), (&epilogue, product))?;
     let per_group = layout.channels / layout.groups;
     let mut bytes = Vec::with_capacity(codes.len());
     for group in 0..layout.groups {
@@ -118,14 +120,14 @@ fn table(
     layout: &Layout<'_>,
     x: &Params,
     (quant, w_zp): (&QuantParams, i32),
-    epilogue: &Epilogue,
+    (epilogue, product): (&Epilogue, ScaleProduct),
 ) -> Result<Table> {
     let range = ActivationRange { qmin: x.lo, qmax: x.hi, zx: x.zp };
     let mut table = Table::default();
     for c in 0..layout.channels {
         let weights = || (0..layout.k).map(|k| i32::from(codes[(layout.at)(c, k)]));
         let bounds = channel_bounds(weights(), w_zp, range, bias[c]);
-        let multiplier = epilogue.multiplier(x.scale, quant.channel(c).0, layout.alpha)?;
+        let multiplier = epilogue.multiplier((x.scale, quant.channel(c).0), layout.alpha, product)?;
         epilogue.check(multiplier, bounds)?;
         table.push(bias[c], multiplier);
     }

@@ -11,7 +11,7 @@
 //! 3. [`requant`]: accumulator to output in the three modes; [`epilogue`]: accumulator to float;
 //! 4. [`bias`] and [`bounds`]: what the compiler must prove, so that 32-bit accumulation is exact;
 //!    [`maddubs`]: the same for the s16 lanes of x86 without VNNI;
-//! 5. [`elementwise`] (ONNX) and [`tflite`]: operators on pairs of quantized values;
+//! 5. [`elementwise`] (ONNX), [`tflite`] and [`tflite_softmax`]: operators on quantized values;
 //! 6. [`lut`], [`softmax`], [`layernorm`]: non-linearities in integers; [`unary`]: the functions behind the tables;
 //!    [`fixed16`] and [`lstm`]: the integer LSTM;
 //! 7. [`float`](mod@float), [`rows`], [`cast`]: the deterministic f32 side.
@@ -44,6 +44,7 @@ pub mod rows;
 pub mod softmax;
 pub mod stored;
 pub mod tflite;
+pub mod tflite_softmax;
 pub mod unary;
 
 #[cfg(test)]
@@ -53,7 +54,7 @@ pub use bounds::{AccBounds, ActivationRange, channel_bounds};
 pub use error::{RefmathError, check_scale};
 pub use layernorm::{LayerNormInt, NormKind};
 pub use quantize::{Affine, Precision, Target, dequantize, int_range, quantize_f32};
-pub use requant::{Multiplier, Q31, Requant, RequantMode, fp32_multiplier};
+pub use requant::{Multiplier, Q31, Requant, RequantMode, ScaleProduct, fp32_multiplier};
 pub use softmax::SoftmaxLut;
 pub use stored::Stored;
 pub use unary::unary_f64;

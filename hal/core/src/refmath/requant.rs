@@ -66,6 +66,16 @@ impl core::fmt::Display for RequantMode {
     }
 }
 
+/// In which precision the scales of input and weights are multiplied before the Q31 multiplier is made of them. TFLite's
+/// kernels differ in this (numerics.md section 3); [`crate::Node::scale_product`] says which one a node takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ScaleProduct {
+    /// `f64(xs) * f64(ws)`.
+    Double,
+    /// `f64(fl32(xs * ws))`.
+    Single,
+}
+
 /// A fixed-point multiplier: the real value is `multiplier * 2^(shift - 31)`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Q31 {
@@ -103,6 +113,21 @@ impl Q31 {
     /// (C2) The multiplier of `xs * ws / ys`, the product and quotient in f64.
     pub fn from_scales(xs: f32, ws: f32, ys: f32, mode: RequantMode) -> Result<Self, RefmathError> {
         Self::from_real(f64::from(xs) * f64::from(ws) / f64::from(ys), mode)
+    }
+
+    /// (C2) The multiplier of an accumulator: `p * alpha / ys` in f64, where `p` is the product of the scales.
+    pub fn of_accumulator(
+        (xs, ws): (f32, f32),
+        alpha: f32,
+        ys: f32,
+        product: ScaleProduct,
+        mode: RequantMode,
+    ) -> Result<Self, RefmathError> {
+        let p = match product {
+            ScaleProduct::Double => f64::from(xs) * f64::from(ws),
+            ScaleProduct::Single => f64::from(xs * ws),
+        };
+        Self::from_real(p * f64::from(alpha) / f64::from(ys), mode)
     }
 
     /// The real value that this multiplier stands for.

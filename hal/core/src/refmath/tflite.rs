@@ -2,9 +2,12 @@
 //!
 //! * (C1) ADD, SUB: inputs shifted left by `ls` (20; 15 for s16), brought to the scale `T = 2 max(s1, s2)`, summed,
 //!   brought to the output; all three multiplications in the node's mode.
-//! * (C2) MUL: `(q1-z1)(q2-z2)` times `Q31(s1*s2/so)`.
+//! * (C2) MUL: `(q1-z1)(q2-z2)` times `Q31(fl32(fl32(s1*s2)/so))`.
 //! * (C3) AVERAGE_POOL_2D: division by the taps inside the image, half away from zero.
 //! * (C4) LEAKY_RELU: two multipliers, chosen by the sign of `q - z`.
+//! * (C5) QUANTIZE of reals: `sat(round(fl32(x / so)) + zo)`, half away from zero; of integers and RELU: `(q - z)` times
+//!   `Q31(s / so)`.
+//! * (C6) MEAN over n elements: the sum of `q - z` times `Q31(s / so)` with `M' = (M << k) / n`, `k = floor(log2 n)`.
 //!
 //! `fp32_rne` has no form of its own here: ADD and MUL are then the QDQ operators of `elementwise`.
 
@@ -66,13 +69,14 @@ impl TfliteAdd {
 
     /// An input at scale `T / 2^ls`. The multiplier is at most 1/2, so the sum of two fits 32 bits.
     #[inline]
-    fn scaled(&self, index: usize, q: i32) -> i64 {
+    pub fn scaled(&self, index: usize, q: i32) -> i64 {
         let shifted = (i64::from(q) - i64::from(self.input_zp[index])) << self.left_shift.min(30);
         self.input[index].scale(saturate(shifted), self.mode)
     }
 
+    /// The output for a sum or difference of two scaled inputs.
     #[inline]
-    fn finish(&self, sum: i64) -> i32 {
+    pub fn finish(&self, sum: i64) -> i32 {
         let y = self.output.scale(saturate(sum), self.mode);
         sat_i64(y + i64::from(self.target.zp), self.target.lo, self.target.hi)
     }
@@ -84,12 +88,12 @@ fn saturate(v: i64) -> i32 {
     sat_i64(v, i32::MIN, i32::MAX)
 }
 
-/// (C2) The multiplier of MUL: `Q31(s1 * s2 / so)`.
+/// (C2) The multiplier of MUL: `Q31(s1 * s2 / so)`, the scales multiplied and divided in f32.
 pub fn tflite_mul_multiplier(s1: f32, s2: f32, so: f32, mode: RequantMode) -> Result<Q31, RefmathError> {
     for scale in [s1, s2, so] {
         check_scale(scale)?;
     }
-    Q31::from_scales(s1, s2, so, mode)
+    Q31::from_real(f64::from(s1 * s2 / so), mode)
 }
 
 /// (C2) MUL. The scale of `out` is in `multiplier`.
@@ -108,6 +112,59 @@ pub fn tflite_average(acc: i32, n: u32, lo: i32, hi: i32) -> i32 {
     let (acc, n) = (i64::from(acc), i64::from(n.max(1)));
     let half = if acc > 0 { n / 2 } else { -(n / 2) };
     sat_i64((acc + half) / n, lo, hi)
+}
+
+/// (C5) The constants of a change of parameters.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct TfliteRequant {
+    /// `q31_double` or `q31_single`.
+    pub mode: RequantMode,
+    /// The zero point of the input.
+    pub input_zp: i32,
+    /// `Q31(s / so)`.
+    pub multiplier: Q31,
+    /// The output; its scale is already in the multiplier.
+    pub target: Target,
+}
+
+impl TfliteRequant {
+    /// Computes the constants, in f64.
+    pub fn new(mode: RequantMode, x: Affine, target: Target) -> Result<Self, RefmathError> {
+        check_scale(x.scale)?;
+        check_scale(target.scale)?;
+        let multiplier = Q31::from_real(f64::from(x.scale) / f64::from(target.scale), mode)?;
+        Ok(Self { mode, input_zp: x.zp, multiplier, target })
+    }
+
+    /// The output for the stored value `q`.
+    #[inline]
+    pub fn apply(&self, q: i32) -> i32 {
+        let v = saturate(i64::from(q) - i64::from(self.input_zp));
+        let y = self.multiplier.scale(v, self.mode);
+        sat_i64(y + i64::from(self.target.zp), self.target.lo, self.target.hi)
+    }
+}
+
+/// (C5) QUANTIZE of a real value; NaN gives the least value.
+#[inline]
+pub fn tflite_quantize(x: f32, to: Target) -> i32 {
+    let t = libm::roundf(x / to.scale);
+    if t.is_nan() {
+        return to.lo;
+    }
+    let (least, most) = (f64::from(to.lo) - f64::from(to.zp), f64::from(to.hi) - f64::from(to.zp));
+    f64::from(t).max(least).min(most) as i32 + to.zp
+}
+
+/// (C6) The multiplier of a mean over `n >= 1` elements.
+pub fn tflite_mean_multiplier(xs: f32, ys: f32, n: u32, mode: RequantMode) -> Result<Q31, RefmathError> {
+    check_scale(xs)?;
+    check_scale(ys)?;
+    let q = Q31::from_real(f64::from(xs) / f64::from(ys), mode)?;
+    let n = i64::from(n.max(1));
+    let k = (63 - n.leading_zeros() as i32).min(32).min(31 + q.shift).max(0);
+    let multiplier = ((i64::from(q.multiplier) << k) / n) as i32;
+    Ok(Q31 { multiplier, shift: q.shift - k })
 }
 
 /// (C4) The constants of LEAKY_RELU with `alpha >= 0`.
@@ -217,6 +274,26 @@ mod tests {
             assert_eq!(f64::from(tflite_average(acc, n as u32, i32::MIN, i32::MAX)), expect);
         }
         assert_eq!(tflite_average(i32::MIN, 0, -128, 127), -128);
+    }
+
+    #[test]
+    fn c5_changes_of_parameters_round_half_away() {
+        let to = Target { scale: 1.0, zp: 3, ..S8 };
+        for mode in Q31_MODES {
+            let r = TfliteRequant::new(mode, Affine { scale: 0.5, zp: -1 }, to).expect("valid");
+            assert_eq!([-1, 0, 1, 127].map(|q| r.apply(q)), [3, 4, 4, 67], "{mode}");
+        }
+        let values = [0.5, 1.5, -0.5, -1.5, 1e30, f32::NEG_INFINITY, f32::NAN];
+        assert_eq!(values.map(|x| tflite_quantize(x, to)), [4, 5, 2, 1, 127, -128, -128]);
+    }
+
+    #[test]
+    fn c6_mean_divides_the_multiplier() {
+        let q = tflite_mean_multiplier(0.5, 0.5, 3, RequantMode::Q31Double).expect("valid");
+        // 1 is (2^30, 1); k = 1: (2^31 / 3, 0).
+        assert_eq!(q, Q31 { multiplier: 715_827_882, shift: 0 });
+        assert_eq!(q.scale(30, RequantMode::Q31Double), 10);
+        assert!(tflite_mean_multiplier(0.0, 0.5, 3, RequantMode::Q31Double).is_err());
     }
 
     #[test]

@@ -2,14 +2,16 @@
 //!
 //! * (C1) floats: one IEEE operation. (C2) integers wrap; Div truncates, and a divisor of 0 is an error.
 //! * (C3) quantized: dequantize both, one f32 operation, quantize (numerics.md section 4).
+//! * (C5) in a Q31 mode Add, Sub and Mul have the fixed-point forms of TFLite.
 //! * (C4) with `zp_before_round` Add and Mul add the zero point before rounding, as com.microsoft QLinearAdd and QLinearMul do.
 
 use super::binary::{Binary, BinaryFn, spec2};
 use super::number::Compute;
 use super::sample::{case, f32s, ints, quant_case};
+use crate::quant::fixed_binary::Fixed;
 use crate::quant::qlinear_binary;
 use crate::{Case, OpSpec};
-use ottava_hal::{DataType, Node};
+use ottava_hal::{DataType, Node, RequantMode};
 
 /// `a + b`.
 pub static ADD: Binary<Add> = Binary(Add);
@@ -36,6 +38,7 @@ pub struct PRelu;
 impl BinaryFn for Add {
     const SPEC: &'static OpSpec = &spec2("Add", 7);
     const BEFORE_ROUND: Option<qlinear_binary::Binary> = Some(qlinear_binary::Binary::Add);
+    const FIXED: Option<Fixed> = Some(Fixed::Add);
 
     fn apply<C: Compute>(a: C, b: C) -> C {
         a.add(b)
@@ -56,6 +59,8 @@ impl BinaryFn for Add {
             case("c2_wraps", node("Add"), &[u8s(&[200, 1]), u8s(&[100, 1])], &[u8s(&[44, 2])]),
             quantized,
             zp_before_round(),
+            // (9 - 1) / 2 + (6 - 2) / 4 = 5; 1/2 + 1/4 at scale 1/2 is 1.5 steps, which round away from zero.
+            fixed("Add", &[10, 2]),
         ]
     }
 }
@@ -77,6 +82,7 @@ fn zp_before_round() -> Case {
 
 impl BinaryFn for Sub {
     const SPEC: &'static OpSpec = &spec2("Sub", 7);
+    const FIXED: Option<Fixed> = Some(Fixed::Sub);
 
     fn apply<C: Compute>(a: C, b: C) -> C {
         a.sub(b)
@@ -85,6 +91,7 @@ impl BinaryFn for Sub {
     fn cases() -> Vec<Case> {
         vec![
             case("c1_floats", node("Sub"), &[f32s(&[2], &[1.0, 2.0]), f32s(&[], &[3.0])], &[f32s(&[2], &[-2.0, -1.0])]),
+            fixed("Sub", &[6, 1]),
             case("c2_wraps", node("Sub"), &[u8s(&[1, 5]), u8s(&[2, 5])], &[u8s(&[255, 0])]),
         ]
     }
@@ -93,6 +100,7 @@ impl BinaryFn for Sub {
 impl BinaryFn for Mul {
     const SPEC: &'static OpSpec = &spec2("Mul", 7);
     const BEFORE_ROUND: Option<qlinear_binary::Binary> = Some(qlinear_binary::Binary::Mul);
+    const FIXED: Option<Fixed> = Some(Fixed::Mul);
 
     fn apply<C: Compute>(a: C, b: C) -> C {
         a.mul(b)
@@ -101,6 +109,7 @@ impl BinaryFn for Mul {
     fn cases() -> Vec<Case> {
         vec![
             case("c1_floats", node("Mul"), &[f32s(&[2], &[1.5, 2.0]), f32s(&[1], &[3.0])], &[f32s(&[2], &[4.5, 6.0])]),
+            fixed("Mul", &[8, 1]),
             case("c2_wraps", node("Mul"), &[u8s(&[16, 3]), u8s(&[17, 2])], &[u8s(&[16, 6])]),
         ]
     }
@@ -139,6 +148,14 @@ impl BinaryFn for PRelu {
         let (x, slope) = (f32s(&[2, 2], &[-1.0, 2.0, -3.0, -4.0]), f32s(&[2], &[0.5, 0.25]));
         vec![case("per_channel", node("PRelu"), &[x, slope], &[f32s(&[2, 2], &[-0.5, 2.0, -1.5, -1.0])])]
     }
+}
+
+/// (9, 2) at scale 1/2 and zero point 1 with (6, 3) at 1/4 and 2, the result at scale 1/2.
+fn fixed(op: &str, expected: &[i64]) -> Case {
+    let mut node = node(op);
+    node.requant = Some(RequantMode::Q31Double);
+    let s8 = |v: &[i64]| ints(DataType::S8, &[2], v);
+    quant_case("c5_fixed_point", node, &[(s8(&[9, 2]), 0.5, 1), (s8(&[6, 3]), 0.25, 2)], (s8(expected), 0.5, 0))
 }
 
 fn node(op: &str) -> Node {

@@ -3,9 +3,10 @@
 use super::broadcast::Broadcast;
 use super::number::{Number, with_number};
 use crate::elementwise::number::Compute;
+use crate::quant::fixed_binary::{self, Fixed};
 use crate::quant::qlinear_binary;
 use crate::{Case, EvalCx, InferCx, Op, OpSpec, QuantRule, util};
-use ottava_hal::{DataType, Error, Node, Reason, Result, Tensor, TensorType};
+use ottava_hal::{DataType, Error, Node, Reason, RequantMode, Result, Tensor, TensorType};
 
 /// A function of two numbers of one type, written once for every computing type.
 pub(crate) trait BinaryFn: Sync {
@@ -15,6 +16,8 @@ pub(crate) trait BinaryFn: Sync {
     const DIVIDES: bool = false;
     /// The form with the zero point added before rounding, for operators that have one.
     const BEFORE_ROUND: Option<qlinear_binary::Binary> = None;
+    /// The fixed-point form of the Q31 modes, for operators that have one.
+    const FIXED: Option<Fixed> = None;
 
     /// The function.
     fn apply<C: Compute>(a: C, b: C) -> C;
@@ -57,10 +60,14 @@ impl<F: BinaryFn> Op for Binary<F> {
     }
 
     fn quant_rule(&self, node: &Node) -> QuantRule {
-        if node.fused.zp_before_round { QuantRule::Own } else { QuantRule::Float }
+        if node.fused.zp_before_round || fixed_mode(node).is_some() { QuantRule::Own } else { QuantRule::Float }
     }
 
     fn eval_quant(&self, cx: &EvalCx) -> Result<Option<Vec<Tensor>>> {
+        if let (Some(mode), false) = (fixed_mode(cx.node), cx.node.fused.zp_before_round) {
+            let y = F::FIXED.map_or(Ok(None), |op| fixed_binary::eval(op, mode, cx))?;
+            return Ok(y.map(|y| vec![y]));
+        }
         let params = (cx.in_quant(0), cx.in_quant(1), cx.out_quant(0), cx.out_dtype(0));
         let (Some(form), (Some(qa), Some(qb), Some(qy), Some(dtype))) = (F::BEFORE_ROUND, params) else {
             let what = format!("{}: the zero point cannot be added before rounding", F::SPEC.name);
@@ -73,6 +80,11 @@ impl<F: BinaryFn> Op for Binary<F> {
     fn cases(&self) -> Vec<Case> {
         F::cases()
     }
+}
+
+/// The mode of a node that is computed in fixed point.
+pub(crate) fn fixed_mode(node: &Node) -> Option<RequantMode> {
+    node.requant.filter(|mode| *mode != RequantMode::Fp32Rne)
 }
 
 /// Integers have no quotient by 0.

@@ -4,7 +4,7 @@ use crate::Op;
 
 mod activation;
 mod arithmetic;
-mod binary;
+pub(crate) mod binary;
 mod bitwise;
 pub(crate) mod broadcast;
 pub(crate) mod cast;

@@ -2,14 +2,15 @@
 //! ReduceSum and their QLinear forms.
 //!
 //! * (C1) The sum of `x - zx` is requantized with `m = fl32(xs / fl32(ys * n))`; a plain sum has n = 1.
-//! * (C2) The Q31 modes fold `1 / n` into the multiplier.
+//! * (C2) The Q31 modes fold `1 / n` into the integer multiplier, as TFLite's MEAN does.
 
 use super::requantize::{model, narrow, wide};
 use crate::EvalCx;
 use crate::eval::mode_of;
 use ottava_hal::refmath::bounds::max_operand;
 use ottava_hal::refmath::elementwise::average_multiplier;
-use ottava_hal::refmath::requant::{Multiplier, Q31, Requant, RequantMode, check_fp32_multiplier};
+use ottava_hal::refmath::requant::{Multiplier, Requant, RequantMode, check_fp32_multiplier};
+use ottava_hal::refmath::tflite::tflite_mean_multiplier;
 use ottava_hal::{DataType, Error, QuantParams, Result, Tensor};
 use std::collections::BTreeMap;
 
@@ -82,10 +83,7 @@ impl Means {
                 check_fp32_multiplier(m).map_err(model)?;
                 Multiplier::Fp32(m)
             }
-            mode => {
-                let real = f64::from(self.x.0) / (f64::from(ys) * f64::from(divisor));
-                Multiplier::Q31(Q31::from_real(real, mode).map_err(model)?)
-            }
+            mode => Multiplier::Q31(tflite_mean_multiplier(self.x.0, ys, divisor, mode).map_err(model)?),
         };
         Ok(Requant { mode: self.mode, multiplier, zp, lo, hi })
     }

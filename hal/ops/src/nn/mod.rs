@@ -31,7 +31,7 @@ mod max_pool;
 mod max_unpool;
 mod plain;
 mod pool;
-mod requantize;
+pub(crate) mod requantize;
 mod resample;
 mod resize;
 mod rotary;

@@ -4,7 +4,7 @@ use super::product::Channels;
 use ottava_hal::refmath::error::RefmathError;
 use ottava_hal::refmath::quantize::quantize_f32;
 use ottava_hal::refmath::requant::{
-    Multiplier, Q31, Requant, RequantMode, check_fp32_multiplier, fp32_multiplier_alpha,
+    Multiplier, Q31, Requant, RequantMode, ScaleProduct, check_fp32_multiplier, fp32_multiplier_alpha,
 };
 use ottava_hal::{DataType, Error, QuantParams, Reason, Result, Tensor};
 
@@ -27,9 +27,8 @@ pub(crate) fn quantize_reals(y: &[f32], shape: &[usize], dtype: DataType, params
 
 /// The requantization of one channel, with all its bounds checked.
 pub(crate) fn requant_of(
-    mode: RequantMode,
-    xs: f32,
-    ws: f32,
+    (mode, product): (RequantMode, ScaleProduct),
+    (xs, ws): (f32, f32),
     alpha: f32,
     (ys, zp): (f32, i32),
     dtype: DataType,
@@ -42,9 +41,7 @@ pub(crate) fn requant_of(
             check_fp32_multiplier(m).map_err(model)?;
             Multiplier::Fp32(m)
         }
-        _ => Multiplier::Q31(
-            Q31::from_real(f64::from(xs) * f64::from(ws) * f64::from(alpha) / f64::from(ys), mode).map_err(model)?,
-        ),
+        _ => Multiplier::Q31(Q31::of_accumulator((xs, ws), alpha, ys, product, mode).map_err(model)?),
     };
     Ok(Requant { mode, multiplier, zp, lo, hi })
 }

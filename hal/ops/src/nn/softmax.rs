@@ -3,14 +3,17 @@
 //! * (C1) Rows lie along `axis` (default -1); before version 13 the input is coerced to a matrix at `axis` (default 1).
 //! * (C2) Softmax subtracts the maximum, takes `exp`, sums ascending and divides (numerics.md section 7).
 //! * (C3) Softmax with 8 bits in and out per tensor is the integer form `softmax_lut` (section 6).
+//! * (C5) In a Q31 mode, with the output that TFLite prescribes, it is that of TFLite's reference kernel.
 //! * (C4) Hardmax is 1 at the first maximum.
 
 use super::real::{Real, with_real};
 use super::requantize::model;
+use crate::elementwise::binary::fixed_mode;
 use crate::elementwise::sample::{case, f32s, ints, quant_case};
 use crate::{AttrKind, AttrSpec, Case, EvalCx, InferCx, Op, OpSpec, QuantRule, util};
 use ottava_hal::refmath::quantize::Target;
 use ottava_hal::refmath::softmax::SoftmaxLut;
+use ottava_hal::refmath::tflite_softmax::TfliteSoftmax;
 use ottava_hal::{Attr, DataType, Node, QuantParams, Result, Tensor, TensorType};
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -107,10 +110,17 @@ pub(crate) fn integer_softmax(cx: &EvalCx, opset: u32) -> Result<Option<Tensor>>
     };
     let byte = |t: DataType| matches!(t, DataType::S8 | DataType::U8);
     let (Some((lo, hi)), true) = (dtype.storage_range(), byte(x.dtype()) && byte(dtype)) else { return Ok(None) };
-    let lut = SoftmaxLut::new(xs, Target { scale, zp, lo, hi }).map_err(model)?;
+    let target = Target { scale, zp, lo, hi };
     let data: Vec<i32> = x.to_ints()?.into_iter().map(|v| v as i32).collect();
     let mut y = vec![0i32; data.len()];
-    rows(cx.node, opset, x.shape())?.map(&data, &mut y, |row, out| lut.row(row, None, out).map_err(model))?;
+    let rows = rows(cx.node, opset, x.shape())?;
+    if fixed_mode(cx.node).is_some() && TfliteSoftmax::fits(target) {
+        let softmax = TfliteSoftmax::new(xs, 1.0, (lo, hi)).map_err(model)?;
+        rows.map(&data, &mut y, |row, out| softmax.row(row, out).map_err(model))?;
+    } else {
+        let lut = SoftmaxLut::new(xs, target).map_err(model)?;
+        rows.map(&data, &mut y, |row, out| lut.row(row, None, out).map_err(model))?;
+    }
     let y: Vec<i64> = y.into_iter().map(i64::from).collect();
     Ok(Some(Tensor::from_ints(dtype, x.shape(), &y)?))
 }

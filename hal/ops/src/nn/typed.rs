@@ -189,7 +189,8 @@ impl<'a> Typed<'a> {
             return Err(Error::invalid("a requantized output needs per-tensor parameters"));
         };
         let (mode, xs) = (mode_of(self.cx.node), self.x_params.0);
-        let requant = |&ws: &f32| requant_of(mode, xs, ws, self.alpha, (ys, zp), dtype);
+        let product = self.cx.node.scale_product(self.x.dtype(), self.w_params.scales.len());
+        let requant = |&ws: &f32| requant_of((mode, product), (xs, ws), self.alpha, (ys, zp), dtype);
         let requants: Vec<Requant> = self.scales.iter().map(requant).collect::<Result<_>>()?;
         requantize_sums(sums, &requants, channels, dtype, shape)
     }

@@ -3,12 +3,16 @@
 //!
 //! * (C1) Quantize and Dequantize are those of numerics.md section 2.
 //! * (C2) Requantize is the Concat row of section 4; equal parameters copy.
+//! * (C4) In a Q31 mode Quantize rounds half away from zero and Requantize uses a Q31 multiplier, as TFLite does.
 //! * (C3) Lut: input 1 holds 256 entries; entry `i` belongs to the byte `i` of the input.
 
 use super::lut;
+use crate::elementwise::binary::fixed_mode;
 use crate::elementwise::sample::{f32s, ints, quant_case};
 use crate::{Case, CaseInput, EvalCx, InferCx, OTTAVA, Op, OpSpec, QuantRule, dequantize, quantize, requantize};
-use ottava_hal::{DataType, Error, Node, QuantParams, Result, Tensor, TensorType};
+use ottava_hal::refmath::quantize::{Affine, Target};
+use ottava_hal::refmath::tflite::{TfliteRequant, tflite_quantize};
+use ottava_hal::{DataType, Error, Node, QuantParams, RequantMode, Result, Tensor, TensorType};
 
 #[derive(Clone, Copy)]
 enum Kind {
@@ -36,6 +40,33 @@ pub static DEQUANTIZE: Bridge = bridge("Dequantize", Kind::Dequantize, 1);
 pub static REQUANTIZE: Bridge = bridge("Requantize", Kind::Requantize, 1);
 /// Byte to integer by a table.
 pub static LUT: Bridge = bridge("Lut", Kind::Lut, 2);
+
+/// (C4) Real to integer.
+fn rounded_away(x: &Tensor, dtype: DataType, to: &QuantParams) -> Result<Tensor> {
+    let to = target(dtype, to)?;
+    let real = x.to_f32s()?;
+    let ints = Tensor::collect(real.iter().map(|v| i64::from(tflite_quantize(*v, to))))?;
+    Tensor::from_ints(dtype, x.shape(), &ints)
+}
+
+/// (C4) Integer to integer.
+fn rescaled(x: &Tensor, from: &QuantParams, dtype: DataType, to: &QuantParams, mode: RequantMode) -> Result<Tensor> {
+    let (to, (scale, zp)) = (target(dtype, to)?, one_scale(from)?);
+    let requant = TfliteRequant::new(mode, Affine { scale, zp }, to).map_err(|e| Error::invalid(e.to_string()))?;
+    let ints = x.to_ints()?;
+    let ints = Tensor::collect(ints.iter().map(|v| i64::from(requant.apply(*v as i32))))?;
+    Tensor::from_ints(dtype, x.shape(), &ints)
+}
+
+fn one_scale(params: &QuantParams) -> Result<(f32, i32)> {
+    params.as_per_tensor().ok_or_else(|| Error::invalid("a change of parameters in a Q31 mode needs one scale"))
+}
+
+fn target(dtype: DataType, params: &QuantParams) -> Result<Target> {
+    let (scale, zp) = one_scale(params)?;
+    let (lo, hi) = dtype.storage_range().ok_or_else(|| Error::invalid(format!("{dtype} is no storage")))?;
+    Ok(Target { scale, zp, lo, hi })
+}
 
 impl Op for Bridge {
     fn spec(&self) -> &'static OpSpec {
@@ -76,7 +107,10 @@ impl Op for Bridge {
         let y = match self.kind {
             Kind::Quantize => {
                 let (params, dtype) = to()?;
-                quantize(x, dtype, params)?
+                match fixed_mode(cx.node) {
+                    Some(_) => rounded_away(x, dtype, params)?,
+                    None => quantize(x, dtype, params)?,
+                }
             }
             Kind::Dequantize => {
                 let y = dequantize(x, from()?)?;
@@ -87,7 +121,10 @@ impl Op for Bridge {
             }
             Kind::Requantize => {
                 let (params, dtype) = to()?;
-                requantize(x, from()?, dtype, params)?
+                match fixed_mode(cx.node) {
+                    Some(mode) => rescaled(x, from()?, dtype, params, mode)?,
+                    None => requantize(x, from()?, dtype, params)?,
+                }
             }
             Kind::Lut => lut::apply(x, cx.input(1)?)?,
         };

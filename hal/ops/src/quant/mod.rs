@@ -8,6 +8,7 @@ pub mod lut;
 mod bridge;
 mod dynamic_matmul;
 mod dynamic_product;
+pub(crate) mod fixed_binary;
 mod integer_product;
 mod linear;
 pub(crate) mod params;

@@ -3,8 +3,9 @@
 //! * (C1) `i = f(.. + Pi * C)`, `f = f(.. + Pf * C)`, `C' = f * C + i * g(..)`, `o = f(.. + Po * C')`,
 //!   `H' = o * h(C')`; the peephole is added after the biases.
 //! * (C2) `input_forget` couples the gates: `f = 1 - i`.
+//! * (C3) `cell_clip`, which ONNX does not have and TFLite does, bounds `C'` where it is above 0.
 
-use super::real::Real;
+use super::real::{Real, clamp};
 use super::sequence::{ATTRS, Cell, Form, Weights, infer_sequence, run, sequence_macs, spec};
 use crate::elementwise::sample::{case, f32s};
 use crate::{AttrKind, AttrSpec, Case, EvalCx, InferCx, Op, OpSpec};
@@ -14,7 +15,7 @@ use ottava_hal::{Attr, Attrs, Node, Result, Tensor, TensorType};
 pub struct Lstm;
 
 static SPEC: OpSpec = spec("LSTM", 8, 3, &LSTM_ATTRS);
-const LSTM_ATTRS: [AttrSpec; 8] = [
+const LSTM_ATTRS: [AttrSpec; 9] = [
     ATTRS[0],
     ATTRS[1],
     ATTRS[2],
@@ -23,12 +24,14 @@ const LSTM_ATTRS: [AttrSpec; 8] = [
     ATTRS[5],
     ATTRS[6],
     AttrSpec::optional("input_forget", AttrKind::Int),
+    AttrSpec::optional("cell_clip", AttrKind::Float),
 ];
 const FORM: Form = Form { n_gates: 4, activations: &["Sigmoid", "Tanh", "Tanh"], has_cell: true };
 
-/// The cell with its option.
+/// The cell with its options.
 struct LstmCell {
     input_forget: bool,
+    cell_clip: f32,
 }
 
 impl Op for Lstm {
@@ -41,7 +44,8 @@ impl Op for Lstm {
     }
 
     fn eval(&self, cx: &EvalCx) -> Result<Vec<Tensor>> {
-        run(cx, &FORM, &LstmCell { input_forget: cx.attrs().int("input_forget", 0)? != 0 })
+        let input_forget = cx.attrs().int("input_forget", 0)? != 0;
+        run(cx, &FORM, &LstmCell { input_forget, cell_clip: cx.attrs().float("cell_clip", 0.0)? })
     }
 
     fn macs(&self, _node: &Node, inputs: &[Option<&TensorType>], _outputs: &[&TensorType]) -> u64 {
@@ -57,7 +61,10 @@ impl Op for Lstm {
             [f32s(&[2, 1, 1], &[1.0, 2.0]), f32s(&[1, 4, 1], &[0.0, 0.0, 0.0, 1.0]), f32s(&[1, 4, 1], &[0.0; 4])];
         let state = |v: f32| f32s(&[1, 1, 1], &[v]);
         let y = f32s(&[2, 1, 1, 1], &[0.25, 0.625]);
-        vec![case("c1_halves", node, &inputs, &[y, state(0.625), state(1.25)])]
+        let halves = case("c1_halves", node.clone(), &inputs, &[y, state(0.625), state(1.25)]);
+        node.attrs.set("cell_clip", Attr::Float(1.0));
+        let y = f32s(&[2, 1, 1, 1], &[0.25, 0.5]);
+        vec![halves, case("c3_clipped_cell", node, &inputs, &[y, state(0.5), state(1.0)])]
     }
 }
 
@@ -78,6 +85,10 @@ impl<R: Real> Cell<R> for LstmCell {
             };
             let candidate = weights.activate(1, rows[3 * n + k]);
             c[k] = f.mul(c[k]).add(i.mul(candidate));
+            if self.cell_clip > 0.0 {
+                let clip = R::from_f32(self.cell_clip);
+                c[k] = clamp(c[k], R::ZERO.sub(clip), clip);
+            }
             let o = weights.activate(0, peep(1, k, c[k], rows[n + k]));
             h[k] = o.mul(weights.activate(2, c[k]));
         }

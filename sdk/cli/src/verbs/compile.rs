@@ -5,7 +5,7 @@ use crate::failure::{Failure, Result};
 use crate::options::{NetworkArgs, refuse_same, write_file};
 use crate::text::{bytes, table, time};
 use crate::ui::Answer;
-use ottava::{Compiled, DeviceMemory, Diagnostic, Model, Phase};
+use ottava::{Compiled, DeviceMemory, Diagnostic, GraphText, Model, PassReport, Phase};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 
@@ -75,19 +75,32 @@ pub fn run(args: &Args, cx: &Context) -> Result<Answer> {
 }
 
 /// The graph goes to the file that `-o` names, or to stdout.
-fn emit(args: &Args, text: &str, cx: &Context) -> Result<Answer> {
+fn emit(args: &Args, graph: &GraphText, cx: &Context) -> Result<Answer> {
+    let (text, passes) = (&graph.text, passes_json(&graph.passes));
     if let Some(path) = &args.output {
         refuse_same(path, &[&args.model], cx)?;
         write_file(path, text.as_bytes())?;
-        return Ok(Answer::new(format!("written: {}", path.display()), json!({ "file": path.display().to_string() })));
+        let json = json!({ "file": path.display().to_string(), "passes": passes });
+        return Ok(Answer::new(format!("written: {}", path.display()), json));
     }
-    Ok(Answer::new(text, json!({ "graph": text })))
+    Ok(Answer::new(text, json!({ "graph": text, "passes": passes })))
 }
 
 /// `{code, severity, node, message, help}`.
 pub fn diagnostic_json(d: &Diagnostic) -> Value {
     let severity = format!("{:?}", d.severity).to_lowercase();
     json!({ "code": d.code, "severity": severity, "node": d.node, "message": d.message, "help": d.help })
+}
+
+/// `{phase, name, changes, what, effect}` for each pass that changed something.
+pub fn passes_json(passes: &[PassReport]) -> Vec<Value> {
+    let one = |p: &PassReport| {
+        json!({
+            "phase": p.phase.name(), "name": p.name, "changes": p.changes, "what": p.about.what,
+            "effect": p.about.effect.name(),
+        })
+    };
+    passes.iter().map(one).collect()
 }
 
 fn answer(compiled: &Compiled, memory: &[DeviceMemory]) -> Answer {
@@ -122,7 +135,7 @@ fn answer(compiled: &Compiled, memory: &[DeviceMemory]) -> Answer {
     let arena_bytes: usize = memory.iter().map(|m| m.bytes).sum();
     let diagnostics: Vec<Value> = compiled.diagnostics.iter().map(diagnostic_json).collect();
     let json = json!({
-        "partitions": partitions, "arena_bytes": arena_bytes, "arenas": json_arenas, "diagnostics": diagnostics,
+        "partitions": partitions, "arena_bytes": arena_bytes, "arenas": json_arenas, "diagnostics": diagnostics, "passes": passes_json(&compiled.passes),
         "steps": plan.steps.len(), "alternatives": plan.alternatives.iter().map(|a| &a.lost).collect::<Vec<_>>(),
     });
     Answer::new(text, json)

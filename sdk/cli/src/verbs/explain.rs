@@ -1,11 +1,12 @@
 //! `ottava explain`: where each node runs, why, and what every device said about it.
 
+use super::compile::passes_json;
 use super::{Context, tune};
 use crate::failure::Result;
 use crate::options::NetworkArgs;
 use crate::text::{table, time};
 use crate::ui::Answer;
-use ottava::{Compiled, Model, Opinion, Placed};
+use ottava::{Compiled, Model, Opinion, PassReport, Placed};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -18,7 +19,7 @@ use std::path::PathBuf;
 pub struct Args {
     /// The model, or a plan.
     model: PathBuf,
-    /// Also show what the devices said that did not get the node.
+    /// Also show what the devices said that did not get the node, and what each pass did.
     #[arg(long)]
     all: bool,
     #[command(flatten)]
@@ -43,7 +44,23 @@ fn answer(compiled: &Compiled, all: bool) -> Answer {
     }
     let nodes: Vec<Value> = placed.iter().map(node_json).collect();
     let tuning = compiled.tuning.as_ref().map(tune::report_json);
-    Answer::new(text, json!({ "nodes": nodes, "summary": summary_json(&summary), "tuning": tuning }))
+    let passes = passes_json(&compiled.passes);
+    if all && !compiled.passes.is_empty() {
+        text += &format!("\n{}", pass_table(&compiled.passes));
+    }
+    Answer::new(
+        text,
+        json!({ "nodes": nodes, "summary": summary_json(&summary), "tuning": tuning, "passes": passes }),
+    )
+}
+
+/// One row per pass that changed something.
+fn pass_table(passes: &[PassReport]) -> String {
+    let row = |p: &PassReport| {
+        let (phase, effect) = (p.phase.name().into(), p.about.effect.name().into());
+        vec![phase, p.name.into(), p.changes.to_string(), effect, p.about.what.into()]
+    };
+    table(&["phase", "pass", "changes", "effect", "what"], &[2], passes.iter().map(row))
 }
 
 /// One row per node; with `all`, one more per other device.

@@ -1,11 +1,15 @@
 //! `ottava quantize`: a float model into an ordinary quantized ONNX file.
 
+mod page;
+
 use super::Context;
 use crate::failure::{Failure, Result};
 use crate::options::{NetworkArgs, refuse_same};
 use crate::text::{bytes, table};
 use crate::ui::Answer;
-use ottava::{Data, DataType, Granularity, Model, QuantizeOptions, QuantizedModel, Recipe, Source};
+use ottava::{
+    Data, DataType, Granularity, Model, QuantizeOptions, QuantizedModel, Recipe, Source, ValidateOptions, Validation,
+};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 
@@ -67,8 +71,8 @@ pub struct Args {
     /// Form of the file [default: qdq].
     #[arg(long, value_name = "FORM", value_parser = clap::builder::PossibleValuesParser::new(["qdq", "qoperator"]))]
     format: Option<String>,
-    /// Where to write a report (not in this version).
-    #[arg(long, value_name = "R.html", hide = true)]
+    /// Where to write a report: precisions with reasons, ranges, errors of the layers, the recipe.
+    #[arg(long, value_name = "R.html")]
     report: Option<PathBuf>,
     #[command(flatten)]
     network: NetworkArgs,
@@ -86,9 +90,6 @@ fn check_offered(args: &Args) -> Result<()> {
             "--format qoperator",
             "the file is written as QDQ, which every runtime with QOperator kernels reads too",
         );
-    }
-    if args.report.is_some() {
-        return refuse("--report", "`ottava validate` prints the error of each layer");
     }
     check_used(args)
 }
@@ -168,19 +169,44 @@ pub fn run(args: &Args, cx: &Context) -> Result<Answer> {
         .flatten()
         .map(PathBuf::as_path)
         .collect();
-    for output in std::iter::once(&args.output).chain(&args.save_recipe) {
+    for output in std::iter::once(&args.output).chain(&args.save_recipe).chain(&args.report) {
         refuse_same(output, &inputs, cx)?;
     }
     let recipe = recipe(args)?;
     let model = Model::load(&args.model)?;
     cx.ui.diagnostics(&model.diagnostics);
-    let quantized = quantize(args, cx, &model, recipe)?;
+    let quantized = quantize(args, cx, &model, recipe.clone())?;
     cx.ui.diagnostics(&quantized.diagnostics);
     quantized.save(&args.output)?;
     if let Some(path) = &args.save_recipe {
         crate::options::write_file(path, quantized.report.recipe.as_bytes())?;
     }
+    if let Some(path) = &args.report {
+        let validation = validation(args, cx, (&model, &quantized.model), &recipe)?;
+        let findings = page::Findings { model: &model, quantized: &quantized, recipe: &recipe, validation };
+        crate::options::write_file(path, ottava::page::render(&page::page(&findings)).as_bytes())?;
+    }
     Ok(answer(args, &model, &quantized))
+}
+
+/// Rows of the calibration data on which the report measures errors.
+const REPORT_ROWS: usize = 32;
+
+/// The errors of the layers on calibration data, if there are data.
+fn validation(
+    args: &Args,
+    cx: &Context,
+    (float, quantized): (&Model, &Model),
+    recipe: &Recipe,
+) -> Result<Option<Validation>> {
+    let Some(path) = &args.data else { return Ok(None) };
+    let data = Data::load(path, recipe.preprocess.as_ref())?;
+    let mut session = args.network.session(&cx.registry, float)?;
+    // Here a device would be compared with the reference bit by bit; the report is about the numbers alone.
+    session.device = None;
+    let options = ValidateOptions { limit: Some(REPORT_ROWS), affine: args.network.affine, session };
+    let bar = cx.ui.bar("report");
+    Ok(Some(ottava::validate(quantized, float, &data, &cx.registry, &options, &mut bar.callback())?))
 }
 
 fn answer(args: &Args, model: &Model, q: &QuantizedModel) -> Answer {
@@ -194,14 +220,24 @@ fn answer(args: &Args, model: &Model, q: &QuantizedModel) -> Answer {
         bytes(size as u64)
     );
     if !report.float.is_empty() {
+        text.push_str(&format!("{:.1} % of the multiply-accumulates stay in float\n", 100.0 * q.float_macs()));
+    }
+    if !report.float.is_empty() {
         let rows = report.float.iter().map(|n| vec![n.name.clone(), n.op.clone(), n.reason.clone()]);
         text.push('\n');
         text.push_str(&table(&["in float", "operator", "reason"], &[], rows));
     }
     let float: Vec<_> =
         report.float.iter().map(|n| json!({ "name": n.name, "op": n.op, "reason": n.reason })).collect();
+    let mixed = q.mixed.as_ref().map(|m| {
+        json!({
+            "target_db": m.target_db, "before_db": m.before_db, "after_db": m.after_db, "reached": m.reached,
+            "trials": m.trials, "exceptions": m.exceptions.len(),
+        })
+    });
     let json = json!({
         "nodes_quantized": report.quantized.len(), "nodes_float": float, "size_bytes": size, "recipe": report.recipe,
+        "float_macs": q.float_macs(), "mixed_precision": mixed,
     });
     Answer::new(text, json)
 }

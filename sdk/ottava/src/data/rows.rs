@@ -114,6 +114,11 @@ impl Feed {
         self.inputs.iter().map(|i| i.rows(start, count, batch, self.affine)).collect()
     }
 
+    /// Whether the network starts from a state that the data give, so that its rows follow each other in time.
+    pub fn has_state(&self) -> bool {
+        self.inputs.iter().any(|input| input.is_whole)
+    }
+
     /// Starts and lengths of the batches of `0..limit`.
     pub fn batches(&self, batch: usize, limit: Option<usize>) -> impl Iterator<Item = (usize, usize)> + use<> {
         batches_of(0..self.n_rows.min(limit.unwrap_or(usize::MAX)), batch)

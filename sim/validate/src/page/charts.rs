@@ -65,7 +65,8 @@ fn column(html: &mut Html, layer: &LayerError, class: &'static str, (x, slot): (
     // A bar without end would look like a very good one.
     let class = if layer.sqnr_db == f64::INFINITY { format!("{class} exact") } else { class.to_owned() };
     html.element("g", &[("class", &class)], |html| {
-        html.leaf("title", &[], format_args!("{}: {} dB on {}", layer.name, decibel(layer.sqnr_db), layer.device));
+        let on = if layer.device.is_empty() { String::new() } else { format!(" on {}", layer.device) };
+        html.leaf("title", &[], format_args!("{}: {} dB{on}", layer.name, decibel(layer.sqnr_db)));
         html.shape("rect", &[("class", &"hit"), ("x", &x), ("width", &width), ("height", &HEIGHT)]);
         let bar: [(_, &dyn std::fmt::Display); 4] =
             [("x", &x), ("y", &y), ("width", &width), ("height", &format_args!("{height:.1}"))];

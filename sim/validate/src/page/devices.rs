@@ -27,6 +27,10 @@ impl<'a> Devices<'a> {
     /// The class that colours a device; grey once the colours are used up.
     pub fn class(&self, device: &str) -> &'static str {
         const CLASSES: [&str; N_COLORS] = ["d0", "d1", "d2", "d3", "d4", "d5"];
+        // Where nothing was placed, everything has the first colour.
+        if device.is_empty() {
+            return CLASSES[0];
+        }
         let place = self.0.iter().position(|name| *name == device);
         place.and_then(|i| CLASSES.get(i)).copied().unwrap_or("dx")
     }

@@ -12,12 +12,14 @@ mod devices;
 mod format;
 mod html;
 mod model;
+mod quantized;
 mod summary;
 mod tables;
 mod timeline;
 
 pub use model::{
-    Accuracy, Figure, LayerError, NpuLayer, Page, PartitionRow, PlacedNode, Span, SpanKind, Status, Track, Verdict,
+    Accuracy, Figure, LayerError, NodePrecision, NpuLayer, Page, PartitionRow, PlacedNode, Span, SpanKind, Status,
+    TensorRange, Track, Verdict,
 };
 
 use devices::Devices;
@@ -64,9 +66,12 @@ const PARTS: &[Part] = &[
     Part { id: "accuracy", title: "Accuracy", has: |p| !p.accuracy.is_empty(), draw: summary::accuracy },
     Part { id: "partitions", title: "Partitions", has: |p| !p.partitions.is_empty(), draw: summary::partitions },
     Part { id: "timeline", title: "Timeline", has: timeline::has_spans, draw: timeline::timeline },
+    Part { id: "precision", title: "Precision", has: |p| !p.precision.is_empty(), draw: quantized::precision },
     Part { id: "layers", title: "Layer errors", has: |p| !p.layers.is_empty(), draw: tables::layers },
     Part { id: "npu", title: "NPU cycles", has: |p| !p.npu.is_empty(), draw: tables::npu },
     Part { id: "placement", title: "Placement", has: |p| !p.placement.is_empty(), draw: tables::placement },
+    Part { id: "ranges", title: "Ranges", has: |p| !p.ranges.is_empty(), draw: quantized::ranges },
+    Part { id: "recipe", title: "Recipe", has: |p| !p.recipe.is_empty(), draw: quantized::recipe },
 ];
 
 #[cfg(test)]

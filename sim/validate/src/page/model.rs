@@ -23,6 +23,12 @@ pub struct Page {
     pub layers: Vec<LayerError>,
     /// Cycles of each layer on a simulated device, in execution order.
     pub npu: Vec<NpuLayer>,
+    /// What a quantizer made of each node, in the graph's order.
+    pub precision: Vec<NodePrecision>,
+    /// The range of each quantized tensor.
+    pub ranges: Vec<TensorRange>,
+    /// The recipe of the quantization.
+    pub recipe: String,
     /// How the figures were made; what to keep in mind.
     pub notes: Vec<String>,
 }
@@ -162,4 +168,38 @@ pub struct NpuLayer {
     pub cycles: u64,
     /// Share of the array's cycles that did work, 0 to 1.
     pub utilization: f64,
+}
+
+/// The precision of a node.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct NodePrecision {
+    /// Name of the node.
+    pub node: String,
+    /// Its operator.
+    pub op: String,
+    /// `float`, or the type of its integers.
+    pub precision: String,
+    /// Multiply-accumulates.
+    pub macs: u64,
+    /// Why it is not quantized; may be empty.
+    pub reason: String,
+}
+
+/// The range of a quantized tensor.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct TensorRange {
+    /// Name of the tensor.
+    pub name: String,
+    /// Type of its integers.
+    pub dtype: String,
+    /// Its scale.
+    pub scale: f64,
+    /// Its zero point.
+    pub zero_point: i64,
+    /// Lower end.
+    pub lo: f64,
+    /// Upper end.
+    pub hi: f64,
+    /// How the range was chosen.
+    pub observer: String,
 }

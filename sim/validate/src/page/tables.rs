@@ -13,6 +13,8 @@ pub(super) const POOR_DB: f64 = 20.0;
 const FAIR_DB: f64 = 30.0;
 /// Rows from which a table has a field to filter it.
 const FILTER_FROM: usize = 12;
+/// Head of the column of devices.
+const DEVICE: &str = "Device";
 
 /// A column of a table.
 pub(super) struct Column {
@@ -39,7 +41,12 @@ impl Column {
 }
 
 /// A table whose columns sort; `rows` writes its `n` rows.
-pub(super) fn table(html: &mut Html, columns: &[Column], n: usize, rows: impl FnOnce(&mut Html)) {
+pub(super) fn table<'c>(
+    html: &mut Html,
+    columns: impl IntoIterator<Item = &'c Column>,
+    n: usize,
+    rows: impl FnOnce(&mut Html),
+) {
     if n >= FILTER_FROM {
         html.raw("<div class=\"tools\"><input type=\"search\" placeholder=\"Filter\" aria-label=\"Filter rows\">");
         html.leaf("output", &[], format_args!("{n} rows")).raw("</div>");
@@ -58,37 +65,42 @@ pub(super) fn table(html: &mut Html, columns: &[Column], n: usize, rows: impl Fn
 }
 
 /// Attributes of a cell with a long name.
-const NAME: Attributes<'static> = &[("class", &"name")];
+pub(super) const NAME: Attributes<'static> = &[("class", &"name")];
 
 /// A numeric cell that sorts by `key`.
-fn number(html: &mut Html, key: f64, text: String) {
+pub(super) fn number(html: &mut Html, key: f64, text: String) {
     html.leaf("td", &[("class", &"n"), ("data-v", &sort_key(key))], text);
 }
 
 /// Place in execution order.
-fn place(html: &mut Html, i: usize) {
+pub(super) fn place(html: &mut Html, i: usize) {
     html.leaf("td", &[("class", &"n soft")], i + 1);
 }
 
 /// Errors against the float network.
 pub(super) fn layers(html: &mut Html, page: &Page, devices: &Devices) {
     sqnr_chart(html, &page.layers, devices);
+    // Where nothing was placed on devices there is no column of them.
+    let placed = page.layers.iter().any(|l| !l.device.is_empty());
     const COLUMNS: &[Column] = &[
         Column::number("#"),
         Column::text("Value"),
-        Column::text("Device"),
+        Column::text(DEVICE),
         Column::number("SQNR dB"),
         Column::bars("Ratio"),
         Column::number("Cosine"),
         Column::number("Largest error"),
     ];
     let best = page.layers.iter().map(|l| l.sqnr_db).filter(|db| db.is_finite()).fold(60.0, f64::max);
-    table(html, COLUMNS, page.layers.len(), |html| {
+    let columns: Vec<&Column> = COLUMNS.iter().filter(|c| placed || c.name != DEVICE).collect();
+    table(html, columns, page.layers.len(), |html| {
         for (i, layer) in page.layers.iter().enumerate() {
             html.element("tr", &[], |html| {
                 place(html, i);
                 html.leaf("td", NAME, &layer.name);
-                device_cell(html, devices, &layer.device);
+                if placed {
+                    device_cell(html, devices, &layer.device);
+                }
                 number(html, layer.sqnr_db, decibel(layer.sqnr_db));
                 html.element("td", &[("data-v", &sort_key(layer.sqnr_db))], |html| {
                     meter(html, layer.sqnr_db / best, grade(layer.sqnr_db));

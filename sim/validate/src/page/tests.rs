@@ -28,6 +28,23 @@ fn evil() -> Page {
             max_abs: f64::INFINITY,
         }],
         npu: vec![NpuLayer { layer: text(), cycles: u64::MAX, utilization: f64::NAN }],
+        precision: vec![NodePrecision {
+            node: text(),
+            op: text(),
+            precision: text(),
+            macs: u64::MAX,
+            reason: text(),
+        }],
+        ranges: vec![TensorRange {
+            name: text(),
+            dtype: text(),
+            scale: f64::NAN,
+            zero_point: i64::MIN,
+            lo: f64::NEG_INFINITY,
+            hi: f64::NAN,
+            observer: text(),
+        }],
+        recipe: text(),
         notes: vec![text()],
     }
 }
@@ -152,4 +169,28 @@ fn too_many_spans_are_cut_and_the_page_says_so() {
     let html = render(&large(900));
     assert!(html.contains("4800 shorter spans are not drawn"));
     assert_eq!(html.matches("<svg class=\"s\"").count(), 2400);
+}
+
+#[test]
+fn a_quantization_shows_its_precisions_ranges_and_recipe() {
+    let node = |node: &str, precision: &str, reason: &str| NodePrecision {
+        node: node.to_owned(),
+        op: "Conv".to_owned(),
+        precision: precision.to_owned(),
+        macs: 100,
+        reason: reason.to_owned(),
+    };
+    let range =
+        TensorRange { name: "x".to_owned(), dtype: "u8".to_owned(), lo: -1.0, hi: 4.0, ..TensorRange::default() };
+    let html = render(&Page {
+        precision: vec![node("c1", "u8", ""), node("c2", "float", "it raises the ratio")],
+        ranges: vec![range],
+        recipe: "Recipe(version: 1)".to_owned(),
+        ..Page::default()
+    });
+    for part in ["id=\"precision\"", "id=\"ranges\"", "<pre", "it raises the ratio", "flex-grow:0.5000"] {
+        assert!(html.contains(part), "{part}");
+    }
+    // The range spans from the middle minus half a root of a quarter to the right edge.
+    assert!(html.contains("x=\"25%\" width=\"75%\""), "{html}");
 }

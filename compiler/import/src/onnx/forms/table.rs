@@ -34,6 +34,7 @@ fn same(cx: &mut Cx, node: RawNode) -> Result<(), Refusal> {
 
 /// Every operator that can be imported, by domain and name.
 pub(crate) const TABLE: &[Row] = &[
+    Row { domain: ottava_ops::OTTAVA, op: "DynamicMatMul", map: same },
     onnx("Abs", same),
     onnx("Acos", same),
     onnx("Acosh", same),

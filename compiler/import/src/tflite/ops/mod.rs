@@ -4,6 +4,8 @@
 pub(crate) mod activation;
 pub(crate) mod arithmetic;
 pub(crate) mod hybrid;
+pub(crate) mod lstm;
+pub(crate) mod lstm_integer;
 pub(crate) mod names;
 pub(crate) mod pieces;
 pub(crate) mod pool;
@@ -11,4 +13,5 @@ pub(crate) mod product;
 pub(crate) mod quantize;
 pub(crate) mod reduce;
 pub(crate) mod shape;
+pub(crate) mod state;
 pub(crate) mod table;

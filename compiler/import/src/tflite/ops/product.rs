@@ -12,7 +12,7 @@ use super::hybrid;
 use crate::onnx::raw::Refusal;
 use ottava_graph::Attr;
 use ottava_hal::refmath::bias::adopt_bias;
-use ottava_hal::{DataType, Dim, Node, QuantParams, Scheme, Shape, Tensor, TensorType, ValueId};
+use ottava_hal::{DataType, Dim, Node, QuantParams, RequantMode, Scheme, Shape, Tensor, TensorType, ValueId};
 
 /// The options of an operator, which must be there.
 pub(crate) fn options<'m>(op: &Operator<'m>) -> Built<Table<'m>> {
@@ -198,7 +198,9 @@ pub(crate) fn fully_connected(cx: &mut Cx<'_>, op: &Operator<'_>) -> Built {
     let id = weights.add(cx, w);
     node.inputs = vec![Some(rows), Some(id)];
     node.inputs.extend(bias.map(Some));
-    node.requant = (!real).then_some(cx.mode);
+    // LiteRT rounds here once, with every resolver, whatever it does elsewhere (numerics.md section 4).
+    let mode = if cx.mode == RequantMode::Q31Double { RequantMode::Q31Single } else { cx.mode };
+    node.requant = (!real).then_some(mode);
     if flat {
         return push_activated(cx, node, act, t, Layout::File);
     }

@@ -2,7 +2,7 @@
 
 use super::super::cx::{Built, Cx};
 use super::super::schema::Operator;
-use super::{activation, arithmetic, names, pieces, pool, product, quantize, reduce, shape};
+use super::{activation, arithmetic, lstm, names, pieces, pool, product, quantize, reduce, shape, state};
 
 /// Builds the nodes of an operator.
 type Build = fn(&mut Cx<'_>, &Operator<'_>) -> Built;
@@ -36,6 +36,7 @@ pub(crate) static TABLE: &[(i32, Build)] = &[
     (41, arithmetic::sub),
     (42, arithmetic::div),
     (43, shape::squeeze),
+    (44, lstm::unidirectional_sequence_lstm),
     (45, pieces::strided_slice),
     (47, activation::exp),
     (49, pieces::split),
@@ -81,7 +82,11 @@ pub(crate) static TABLE: &[(i32, Build)] = &[
     (114, quantize::quantize),
     (117, activation::hard_swish),
     (123, arithmetic::select),
+    (129, state::call_once),
     (130, shape::broadcast_to),
+    (142, state::var_handle),
+    (143, state::read_variable),
+    (144, state::assign_variable),
     (152, activation::relu_0_to_1),
 ];
 

@@ -25,6 +25,7 @@ pub fn page(f: &Findings) -> Page {
         layers: layers(f),
         npu: npu(f),
         notes: f.split.compiled.diagnostics.iter().map(ToString::to_string).collect(),
+        ..Page::default()
     }
 }
 
