@@ -27,4 +27,11 @@ export OTTAVA_PYTHON=$(python_with_onnxruntime)
 cargo build --release --quiet
 bash tests/lib/new_driver.sh target/release/ottava target/new-driver
 
+step "The importers on any bytes"
+if command -v g++ >/dev/null || command -v clang++ >/dev/null; then
+    bash tests/fuzz/run.sh "${OTTAVA_FUZZ_SECONDS:-1200}"
+else
+    note_skip "fuzzing of the importers" "no C++ compiler, which libFuzzer needs"
+fi
+
 print_skips

@@ -4,7 +4,8 @@
 # The flags are those that a coverage-guided build needs; an address sanitizer (it needs another toolchain) would look
 # for what safe Rust cannot do. Bounds: one input may take 10 s and 256 MiB in one allocation, the process 1 GiB. Inputs
 # are at most 64 KiB: a hang or an allocation out of proportion to that is a finding. Findings are left in
-# target/fuzz/findings, new inputs of interest in target/fuzz/corpus.
+# target/fuzz/findings, new inputs of interest in target/fuzz/corpus. The search starts from tests/fuzz/corpus, the
+# models of the ONNX node vectors, and the files of other frameworks' exporters.
 # Usage: run.sh SECONDS [TARGET...]
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -20,10 +21,21 @@ export RUSTFLAGS="--cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer-co
 
 # With a target triple the flags are not applied to build scripts.
 cargo build --release --quiet --manifest-path tests/fuzz/Cargo.toml --target "$host" --target-dir "$folder"
+seeds=$folder/seeds
+mkdir -p "$seeds/onnx" "$seeds/tflite" "$folder/vectors"
+for archive in node qdq24; do
+    tar -xzf "tests/e2e/onnx_node/$archive.tar.gz" -C "$folder/vectors" --wildcards '*/model.onnx'
+done
+find "$folder/vectors" -name model.onnx | while read -r model; do
+    cp "$model" "$seeds/onnx/$(basename "$(dirname "$model")").onnx"
+done
+cp tests/data/routes/files/*.onnx "$seeds/onnx/"
+cp tests/data/routes/files/*.tflite "$seeds/tflite/"
+
 for target in "${targets[@]}"; do
-    mkdir -p "$folder/corpus/$target" "$folder/findings/$target"
+    mkdir -p "$folder/corpus/$target" "$folder/findings/$target" "tests/fuzz/corpus/$target"
     printf '%s: %s s\n' "$target" "$seconds"
-    "$folder/$host/release/$target" "$folder/corpus/$target" "tests/fuzz/corpus/$target" \
+    "$folder/$host/release/$target" "$folder/corpus/$target" "tests/fuzz/corpus/$target" "$seeds/$target" \
         -max_total_time="$seconds" -max_len=65536 -timeout=10 -rss_limit_mb=1024 -malloc_limit_mb=256 \
         -artifact_prefix="$folder/findings/$target/" -print_final_stats=1 -verbosity=1 \
         >"$folder/$target.log" 2>&1 || { tail -60 "$folder/$target.log"; exit 1; }

@@ -23,6 +23,8 @@ python_with_onnxruntime() {
     done
     python3 -m venv "$venv" >/dev/null 2>&1 || return 0
     "$venv/bin/pip" install --quiet numpy onnx onnxruntime >/dev/null 2>&1 || return 0
+    # Optional: what needs it is skipped without.
+    "$venv/bin/pip" install --quiet openvino >/dev/null 2>&1 || true
     "$venv/bin/python" -c "$check" >/dev/null 2>&1 && realpath -s "$venv/bin/python"
 }
 

@@ -137,3 +137,14 @@ fn a_tensor_that_no_machine_holds_is_an_error_with_node_and_size() {
     let error = infer_types(&mut g).unwrap_err().to_string();
     assert!(error.contains("`twice` (Concat)") && error.contains("17180393472 bytes"), "{error}");
 }
+
+#[test]
+fn a_tensor_has_at_most_32_dimensions() {
+    let of = |rank: usize| {
+        let body = format!("input %x : f32[1]\ninput %s : s64[{rank}]\n%y : f32[...] = \"r\" Reshape.21(%x, %s)\noutput %y");
+        infer_types(&mut parse(&body))
+    };
+    assert!(of(32).is_ok());
+    let error = of(33).unwrap_err().to_string();
+    assert!(error.contains("node `r` (Reshape): its output has 33 dimensions; at most 32 are supported"), "{error}");
+}

@@ -131,8 +131,8 @@ def run(path, rows):
 CASES = {
     "cnn": (cnn, ("float", "dynamic", "int8", "uint8io", "int16x8")),
     "attention": (attention, ("float", "int8")),
-    "lstm": (lstm, ("float", "dynamic", "int8", "int16x8")),
-    "gru": (gru, ("float", "int8")),
+    "lstm": (lstm, ("float", "dynamic", "int8")),
+    "gru": (gru, ("float",)),
 }
 
 

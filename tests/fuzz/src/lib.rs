@@ -15,7 +15,8 @@ pub mod mutate;
 use ottava_compiler::Cx;
 use ottava_graph::{Diagnostic, Graph};
 use ottava_hal::Error;
-use ottava_import::{ExportOptions, ImportError, ImportOptions, export_onnx, import_onnx_bytes};
+use ottava_import::{ExportOptions, ImportError, ImportOptions, TfliteOptions};
+use ottava_import::{export_onnx, import_onnx_bytes, import_tflite_bytes};
 use ottava_reference::ReferenceDevice;
 use std::collections::BTreeMap;
 
@@ -26,7 +27,16 @@ const MAX_NODES: usize = 64;
 
 /// Reads an ONNX model and compiles it.
 pub fn onnx(bytes: &[u8]) {
-    match import_onnx_bytes(bytes.to_vec().into(), "fuzz", &ImportOptions::default()) {
+    check(import_onnx_bytes(bytes.to_vec().into(), "fuzz", &ImportOptions::default()));
+}
+
+/// Reads a TFLite model and compiles it.
+pub fn tflite(bytes: &[u8]) {
+    check(import_tflite_bytes(bytes, "fuzz", &TfliteOptions::default()));
+}
+
+fn check(imported: Result<(Graph, Vec<Diagnostic>), ImportError>) {
+    match imported {
         Ok((graph, notes)) => {
             notes.iter().for_each(check_finding);
             compile(&graph);

@@ -6,17 +6,78 @@ use prost::Message;
 
 /// Numbers that break arithmetic.
 const INTS: &[i64] = &[
-    0, 1, -1, 2, 3, 4, 7, 8, 16, 255, 256, 65_535, 65_536, 1 << 31, -(1 << 31), (1 << 31) - 1, 1 << 32, 1 << 62,
-    i64::MAX, i64::MIN,
+    0,
+    1,
+    -1,
+    2,
+    3,
+    4,
+    7,
+    8,
+    16,
+    255,
+    256,
+    65_535,
+    65_536,
+    1 << 31,
+    -(1 << 31),
+    (1 << 31) - 1,
+    1 << 32,
+    1 << 62,
+    i64::MAX,
+    i64::MIN,
 ];
 const FLOATS: &[f32] = &[0.0, -0.0, 1.0, -1.0, 0.5, 1e-30, 1e30, f32::MIN_POSITIVE, f32::INFINITY, f32::NAN];
 /// Operators that a node may become.
 const OPS: &[&str] = &[
-    "Add", "AveragePool", "BatchNormalization", "Cast", "Clip", "Concat", "Constant", "ConstantOfShape", "Conv",
-    "ConvTranspose", "DequantizeLinear", "Div", "Einsum", "Expand", "Flatten", "GRU", "Gather", "GatherND", "Gemm",
-    "GlobalAveragePool", "If", "LSTM", "LayerNormalization", "Loop", "MatMul", "MaxPool", "Mul", "NonMaxSuppression",
-    "OneHot", "Pad", "QLinearConv", "QLinearMatMul", "QuantizeLinear", "Range", "ReduceMean", "Reshape", "Resize",
-    "ScatterND", "Shape", "Slice", "Softmax", "Split", "Squeeze", "Tile", "TopK", "Transpose", "Unsqueeze", "Where",
+    "Add",
+    "AveragePool",
+    "BatchNormalization",
+    "Cast",
+    "Clip",
+    "Concat",
+    "Constant",
+    "ConstantOfShape",
+    "Conv",
+    "ConvTranspose",
+    "DequantizeLinear",
+    "Div",
+    "Einsum",
+    "Expand",
+    "Flatten",
+    "GRU",
+    "Gather",
+    "GatherND",
+    "Gemm",
+    "GlobalAveragePool",
+    "If",
+    "LSTM",
+    "LayerNormalization",
+    "Loop",
+    "MatMul",
+    "MaxPool",
+    "Mul",
+    "NonMaxSuppression",
+    "OneHot",
+    "Pad",
+    "QLinearConv",
+    "QLinearMatMul",
+    "QuantizeLinear",
+    "Range",
+    "ReduceMean",
+    "Reshape",
+    "Resize",
+    "ScatterND",
+    "Shape",
+    "Slice",
+    "Softmax",
+    "Split",
+    "Squeeze",
+    "Tile",
+    "TopK",
+    "Transpose",
+    "Unsqueeze",
+    "Where",
 ];
 
 /// A small generator (xorshift): the fuzzer's seed decides everything.
@@ -70,6 +131,19 @@ pub fn model(bytes: &[u8], seed: u32) -> Option<Vec<u8>> {
         }
     }
     Some(model.encode_to_vec())
+}
+
+/// One word of a FlatBuffer becomes a number that breaks arithmetic, or a little larger or smaller; the length stays.
+pub fn word(bytes: &mut [u8], seed: u32) {
+    let mut rng = Rng::new(seed);
+    let at = rng.below(bytes.len()) & !3;
+    let Some(place) = bytes.get_mut(at..at + 4) else { return };
+    let old = i32::from_le_bytes([place[0], place[1], place[2], place[3]]);
+    let new = match rng.below(3) {
+        0 => old.wrapping_add(rng.below(17) as i32 - 8),
+        _ => rng.int() as i32,
+    };
+    place.copy_from_slice(&new.to_le_bytes());
 }
 
 fn graph(graph: &mut GraphProto, rng: &mut Rng) {

@@ -9,6 +9,7 @@ mod build_tables;
 mod cancel_transposes;
 mod expand_qoperator;
 mod fold_batch_norm;
+mod fold_channel_affine;
 mod fold_constants;
 mod fold_qdq;
 mod fuse_activation;
@@ -86,6 +87,7 @@ pub static CANONICAL: &[Pass] = passes![
     fuse_norms,
     fuse_softmax,
     fold_batch_norm,
+    fold_channel_affine,
     attach_bias,
     sink_transposes,
     cancel_transposes,
