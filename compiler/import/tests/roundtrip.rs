@@ -56,7 +56,10 @@ fn states_come_back_and_are_explicit_for_others() {
         let read = import_onnx_bytes(prost::Message::encode_to_vec(&model).into(), "m.onnx", &ImportOptions::default());
         let (found, notes) = read.unwrap_or_else(|e| panic!("{e}"));
         assert!(found.states.is_empty() && found.inputs.len() == stateful.inputs.len(), "{wrong:?}");
-        assert_eq!(notes.iter().filter(|n| n.code == "M0105").count(), usize::from(wrong.contains("initial") || wrong.contains("w")));
+        assert_eq!(
+            notes.iter().filter(|n| n.code == "M0105").count(),
+            usize::from(wrong.contains("initial") || wrong.contains("w"))
+        );
     }
 }
 

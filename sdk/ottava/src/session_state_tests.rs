@@ -47,7 +47,10 @@ fn step(s: &Session, x: f32) -> f32 {
 fn the_caller_does_not_see_the_state() {
     let m = model();
     let names = |list: Vec<(String, TensorType)>| list.into_iter().map(|(n, _)| n).collect::<Vec<_>>();
-    assert_eq!((names(m.inputs()), names(m.outputs()), names(m.states())), (vec!["x".into()], vec!["y".into()], vec!["total".into()]));
+    assert_eq!(
+        (names(m.inputs()), names(m.outputs()), names(m.states())),
+        (vec!["x".into()], vec!["y".into()], vec!["total".into()])
+    );
     let s = session(&SessionOptions::default());
     assert_eq!((s.inputs().len(), s.outputs().len(), s.is_stateful()), (1, 1, true));
     let e = s.run(&[("x", number(0.0)), ("s", number(0.0))]).unwrap_err();

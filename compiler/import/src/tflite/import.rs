@@ -75,7 +75,8 @@ fn build(
     options: &TfliteOptions,
     budget: &Budget,
 ) -> Result<(Graph, Vec<Diagnostic>), Vec<Diagnostic>> {
-    let mut cx = Cx::new(model, sub, options.requant, budget, has_open_batch(model, sub) && !state::is_stateful(model, sub));
+    let mut cx =
+        Cx::new(model, sub, options.requant, budget, has_open_batch(model, sub) && !state::is_stateful(model, sub));
     let mut problems = Vec::new();
     for index in &sub.inputs {
         if let Err(e) = cx.tensor(*index).and_then(|t| cx.add_input(t)) {

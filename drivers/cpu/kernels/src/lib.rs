@@ -115,8 +115,6 @@ pub use pool::{GRAIN, ThreadPool};
 pub use pooling::{PoolShape, average_pool_f32, average_pool_u8, max_pool, max_pool_f32};
 pub use quantize_layout::quantize_nchw_to_nhwc;
 pub use rows_f32::{layer_norm_f32, softmax_f32};
-pub use rows_integer::{
-    NormElement, NormInt, layer_norm_int, quantize_rows, quantize_s16, row_scales, scale_rows,
-};
+pub use rows_integer::{NormElement, NormInt, layer_norm_int, quantize_rows, quantize_s16, row_scales, scale_rows};
 pub use table::{KERNELS, Kernel};
 pub use transpose::{nchw_to_nhwc, nhwc_to_nchw};

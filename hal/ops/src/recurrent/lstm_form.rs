@@ -73,8 +73,7 @@ impl LstmForm {
             cell: cs,
             hidden: hidden_scale,
         };
-        let lstm =
-            LstmInt::new(mode, &scales, hidden_zp, cx.attrs().float("cell_clip", 0.0)?).map_err(model)?;
+        let lstm = LstmInt::new(mode, &scales, hidden_zp, cx.attrs().float("cell_clip", 0.0)?).map_err(model)?;
         let Extents { cells, input, state, .. } = extents;
         Ok(Self {
             lstm,

@@ -41,10 +41,7 @@ impl Op for LstmInteger {
 
     fn infer(&self, cx: &InferCx) -> Result<Vec<TensorType>> {
         let ([a, b, _], [_, state], 2) = (cx.shape(0)?, cx.shape(4)?, cx.shape(5)?.len()) else {
-            return Err(Error::invalid(format!(
-                "{}: expected X of rank 3 and states of rank 2",
-                cx.node.full_op()
-            )));
+            return Err(Error::invalid(format!("{}: expected X of rank 3 and states of rank 2", cx.node.full_op())));
         };
         let dims = [vec![a.clone(), b.clone(), state.clone()], cx.shape(4)?.to_vec(), cx.shape(5)?.to_vec()];
         let dtypes = [DataType::S8, DataType::S8, DataType::S16];

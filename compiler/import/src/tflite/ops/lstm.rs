@@ -71,7 +71,9 @@ pub(crate) fn unidirectional_sequence_lstm(cx: &mut Cx<'_>, op: &Operator<'_>) -
         DataType::F32 => float(cx, op, &lstm),
         DataType::S8 => {
             if has_peephole(cx, op)? {
-                return Refusal::unsupported("peepholes (inputs 9 to 11) on integers; an LSTM without them is supported");
+                return Refusal::unsupported(
+                    "peepholes (inputs 9 to 11) on integers; an LSTM without them is supported",
+                );
             }
             lstm_integer::build(cx, op, &lstm)
         }
@@ -190,11 +192,7 @@ fn float(cx: &mut Cx<'_>, op: &Operator<'_>, lstm: &Lstm) -> Built {
 /// ONNX has the peepholes in the order i, o, f.
 fn peepholes(p: &mut Parameters<'_, '_>, cells: usize) -> Built<Vec<f32>> {
     let [i, f, o] = PEEPHOLES;
-    let input = if p.coupled {
-        p.real(f, &[cells])?.into_iter().map(|v| -v).collect()
-    } else {
-        p.real(i, &[cells])?
-    };
+    let input = if p.coupled { p.real(f, &[cells])?.into_iter().map(|v| -v).collect() } else { p.real(i, &[cells])? };
     Ok([input, p.real(o, &[cells])?, p.real(f, &[cells])?].concat())
 }
 

@@ -101,7 +101,9 @@ fn matrices(cx: &mut Cx<'_>, op: &Operator<'_>, lstm: &Lstm, inputs: [usize; 4],
             Some((scale, 0)) => scales.push(scale),
             found => {
                 let name = &cx.def(t).name;
-                return Refusal::invalid(format!("`{name}` has the scale and zero point {found:?}; the zero point is 0"));
+                return Refusal::invalid(format!(
+                    "`{name}` has the scale and zero point {found:?}; the zero point is 0"
+                ));
             }
         }
     }
