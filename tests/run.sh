@@ -41,4 +41,14 @@ if [ -n "$OTTAVA_PYTHON" ]; then
     "$OTTAVA_PYTHON" tests/lib/contrib.py target/debug/ottava
 fi
 
+step "TFLite networks in LiteRT's reference kernels"
+litert=$(python_with_litert)
+if [ -z "$litert" ]; then
+    note_skip "comparison with LiteRT" "no Python environment with ai-edge-litert could be made"
+elif [ ! -d "$OTTAVA_TEST_ASSETS/models" ]; then
+    note_skip "comparison with LiteRT" "no test assets"
+else
+    bash tests/lib/litert.sh target/debug/ottava "$litert" "$OTTAVA_TEST_ASSETS"
+fi
+
 print_skips

@@ -28,6 +28,20 @@ python_with_onnxruntime() {
     "$venv/bin/python" -c "$check" >/dev/null 2>&1 && realpath -s "$venv/bin/python"
 }
 
+# Prints the path of a Python that has numpy and ai-edge-litert; nothing if there is none and none can be made.
+python_with_litert() {
+    local venv=${OTTAVA_LITERT_VENV:-target/litert-venv} check='import numpy, ai_edge_litert.interpreter'
+    for candidate in "${OTTAVA_LITERT_PYTHON:-}" "$venv/bin/python" "${OTTAVA_PYTHON:-}" python3; do
+        if [ -n "$candidate" ] && "$candidate" -c "$check" >/dev/null 2>&1; then
+            command -v "$candidate"
+            return
+        fi
+    done
+    python3 -m venv "$venv" >/dev/null 2>&1 || return 0
+    "$venv/bin/pip" install --quiet numpy ai-edge-litert >/dev/null 2>&1 || return 0
+    "$venv/bin/python" -c "$check" >/dev/null 2>&1 && realpath -s "$venv/bin/python"
+}
+
 print_skips() {
     local n
     n=$(sort -u "$OTTAVA_SKIP_LOG" | wc -l)

@@ -207,9 +207,14 @@ impl Model {
             ops: self.graph.op_counts(),
             params: constants.map(|t| t.elements() as u64).sum(),
             macs: self.macs(),
-            quantized_ops: self.graph.nodes.iter().filter(|n| is_quantized(n)).count(),
+            quantized_ops: self.graph.nodes.iter().filter(|n| is_quantized(n) || self.is_typed(n)).count(),
             symbols: ottava_graph::symbols(&self.graph),
         })
+    }
+
+    /// Whether a node reads integers that stand for reals, as those of a TFLite file do.
+    fn is_typed(&self, node: &ottava_hal::Node) -> bool {
+        node.inputs.iter().flatten().any(|id| self.graph.ty(*id).quant.is_some())
     }
 
     /// Multiply-accumulates with every symbol bound to 1; `None` where the model does not allow that (a window larger

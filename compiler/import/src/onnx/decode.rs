@@ -100,7 +100,7 @@ mod tests {
     fn a_tflite_file_is_unsupported_and_not_damaged() {
         let e = decode_model(Bytes::from_static(b"\x1c\0\0\0TFL3\x14\0\x20\0"), "m.tflite").expect_err("TFLite");
         assert!(matches!(e, ImportError::TensorFlowLite { .. }), "{e:?}");
-        assert!(e.to_string().starts_with("m.tflite: a TFLite model, which is not part of this version"), "{e}");
+        assert!(e.to_string().starts_with("m.tflite: a TFLite model, where an ONNX model was expected"), "{e}");
     }
 
     #[test]

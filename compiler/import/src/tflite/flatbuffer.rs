@@ -202,3 +202,57 @@ impl<'a> Table<'a> {
 fn words<const N: usize>(bytes: &[u8]) -> impl Iterator<Item = [u8; N]> + '_ {
     bytes.chunks_exact(N).filter_map(|c| c.try_into().ok())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A root table whose field 0 is a vector of `n` tables, all of them one table with a vector of `n` bytes.
+    fn shared(n: u32) -> Vec<u8> {
+        let mut bytes = vec![12, 0, 0, 0, 6, 0, 8, 0, 4, 0, 0, 0];
+        // The root: its vtable lies 8 bytes before it; the vector begins behind the offset.
+        bytes.extend([8, 0, 0, 0, 4, 0, 0, 0]);
+        bytes.extend(n.to_le_bytes());
+        let table = bytes.len() + 4 * n as usize + 8;
+        for i in 0..n as usize {
+            bytes.extend(((table - (24 + 4 * i)) as u32).to_le_bytes());
+        }
+        bytes.extend([6, 0, 8, 0, 4, 0, 0, 0, 8, 0, 0, 0, 4, 0, 0, 0]);
+        bytes.extend(n.to_le_bytes());
+        bytes.resize(bytes.len() + n as usize, 7);
+        bytes
+    }
+
+    const LIST: Field = Field(0, "list");
+
+    #[test]
+    fn tables_and_vectors_are_read() {
+        let (bytes, budget) = (shared(3), Budget::of_file(100));
+        let tables = Source::new(&bytes, &budget).root().and_then(|t| t.tables(LIST)).expect("tables");
+        let lens: Vec<usize> = tables.iter().flat_map(|t| t.bytes(LIST)).map(<[u8]>::len).collect();
+        assert_eq!(lens, [3; 3]);
+        assert_eq!(tables[0].i32(Field(1, "none"), 5), Ok(5), "an absent field has its default");
+    }
+
+    #[test]
+    fn shared_vectors_run_out_of_budget() {
+        let bytes = shared(4000);
+        let budget = Budget::of_file(bytes.len());
+        let tables = Source::new(&bytes, &budget).root().and_then(|t| t.tables(LIST)).expect("tables");
+        let first = tables.iter().find_map(|t| t.bytes(LIST).err()).expect("too many");
+        assert!(first.what.contains("share so many vectors"), "{first:?}");
+    }
+
+    #[test]
+    fn offsets_that_lead_nowhere_are_damage() {
+        let good = shared(2);
+        for (at, byte) in [(0, 0), (0, 255), (12, 127), (15, 128), (16, 255), (20, 255)] {
+            let mut bytes = good.clone();
+            bytes[at] = byte;
+            let budget = Budget::of_file(bytes.len());
+            let read = Source::new(&bytes, &budget).root().and_then(|t| t.tables(LIST));
+            assert!(read.is_err() || at == 12, "byte {at}: {read:?}");
+        }
+        assert!(Source::new(&[], &Budget::of_file(0)).root().is_err());
+    }
+}

@@ -38,24 +38,25 @@ pub(crate) fn dequantize(byte: u8, flip: u8, zp: i32, scale: f32) -> f32 {
     (i32::from(byte ^ flip) - zp) as f32 * scale
 }
 
-/// Saturating rounding doubling high multiplication: `(a * b + 2^30) >> 31`, saturated in its one overflow case.
+/// Rounding doubling high multiplication by a Q31 multiplier: `(a * b + 2^30) >> 31`. The result fits 32 bits (-2^31 is no
+/// multiplier), so that a logical shift gives the same ones as an arithmetic shift, which AVX2 lacks.
 #[inline(always)]
 pub(crate) fn srdhm(a: i32, b: i32) -> i32 {
-    let r = (i64::from(a) * i64::from(b) + (1 << 30)) >> 31;
-    r.min(i64::from(i32::MAX)) as i32
+    ((i64::from(a) * i64::from(b) + (1 << 30)) as u64 >> 31) as i32
 }
 
 /// Division by `2^e` (0 <= e <= 31), half away from zero.
 #[inline(always)]
 pub(crate) fn rdp(x: i32, e: u32) -> i32 {
-    let mask = (1i64 << e) - 1;
-    let half_up = (i64::from(x) & mask) > (mask >> 1) + i64::from(x < 0);
-    (i64::from(x) >> e) as i32 + i32::from(half_up)
+    // 31 ones for e = 31; all in 32 bits, so that eight of them are one vector.
+    let mask = 1i32.wrapping_shl(e).wrapping_sub(1);
+    let half_up = (x & mask) > (mask >> 1) + i32::from(x < 0);
+    x.wrapping_shr(e) + i32::from(half_up)
 }
 
 /// `q31_double` before the zero point; a left shift that overflows wraps (the compiler rejects such nodes).
-#[inline(always)]
-pub(crate) fn q31_double(acc: i32, m: i32, shift: i32) -> i32 {
+#[cfg(test)]
+fn q31_double(acc: i32, m: i32, shift: i32) -> i32 {
     let left = acc.wrapping_shl(shift.max(0) as u32);
     rdp(srdhm(left, m), (-shift).max(0) as u32)
 }
@@ -115,7 +116,7 @@ mod tests {
         assert_eq!(q31_double(i32::MIN, 1 << 30, -30), -1);
         assert_eq!(q31_single(i32::MIN, 1 << 30, -30), -1);
         assert_eq!(q31_single(i32::MIN, 1 << 30, 1), -2_147_483_648);
-        assert_eq!(srdhm(i32::MIN, i32::MIN), i32::MAX);
+        assert_eq!([srdhm(i32::MIN, i32::MAX), srdhm(i32::MIN, 1 << 30)], [-i32::MAX, i32::MIN / 2]);
         assert_eq!([rdp(-5, 1), rdp(-3, 1), rdp(3, 1), rdp(5, 1), rdp(7, 0)], [-3, -2, 2, 3, 7]);
     }
 

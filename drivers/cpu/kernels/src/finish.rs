@@ -1,6 +1,6 @@
 //! Applying an epilogue to a tile of accumulators: plain loops over sixteen channels, compiled per instruction set.
 
-use crate::arith::{clip, dequantize, q31_double, q31_single, rne_clamped};
+use crate::arith::{clip, dequantize, q31_single, rdp, rne_clamped, srdhm};
 use crate::epilogue::{Inner, Kind, Prepared, Source, Store};
 use crate::gemm::COLS;
 use crate::shared_out::SharedOut;
@@ -66,15 +66,38 @@ impl Finish<'_> {
 
     #[inline(always)]
     fn q31(&self, m: &[i32; COLS], shift: &[i32; COLS], double: bool, store: &Store) {
+        if double {
+            return self.q31_double(m, shift, store);
+        }
         let bias = self.lanes(&self.epilogue.bias);
         let (lo, hi) = (store.lo as i64, store.hi as i64);
         for (r, acc) in self.tile.iter().enumerate().take(self.place.rows) {
             let mut y = [0u8; COLS];
             for c in 0..COLS {
                 let sum = acc[c].wrapping_add(bias[c]);
-                let q =
-                    if double { i64::from(q31_double(sum, m[c], shift[c])) } else { q31_single(sum, m[c], shift[c]) };
-                y[c] = (q.clamp(lo, hi) as i32 + store.zp) as u8 ^ store.flip;
+                y[c] = (q31_single(sum, m[c], shift[c]).clamp(lo, hi) as i32 + store.zp) as u8 ^ store.flip;
+            }
+            self.bytes(r, &y);
+        }
+    }
+
+    /// `q31_double`, a loop per step: each is of one width of integers and becomes vectors. A left shift that overflows
+    /// wraps; the compiler rejects such nodes.
+    #[inline(always)]
+    fn q31_double(&self, m: &[i32; COLS], shift: &[i32; COLS], store: &Store) {
+        let bias = self.lanes(&self.epilogue.bias);
+        let (lo, hi) = (store.lo as i32, store.hi as i32);
+        for (r, acc) in self.tile.iter().enumerate().take(self.place.rows) {
+            let (mut high, mut y) = ([0i32; COLS], [0u8; COLS]);
+            for c in 0..COLS {
+                let left = acc[c].wrapping_add(bias[c]).wrapping_shl(shift[c].max(0) as u32);
+                high[c] = srdhm(left, m[c]);
+            }
+            for c in 0..COLS {
+                high[c] = rdp(high[c], (-shift[c]).max(0) as u32).clamp(lo, hi) + store.zp;
+            }
+            for (y, high) in y.iter_mut().zip(high) {
+                *y = high as u8 ^ store.flip;
             }
             self.bytes(r, &y);
         }

@@ -2,8 +2,8 @@
 //!
 //! * (C1) floats: one IEEE operation. (C2) integers wrap; Div truncates, and a divisor of 0 is an error.
 //! * (C3) quantized: dequantize both, one f32 operation, quantize (numerics.md section 4).
-//! * (C5) in a Q31 mode Add, Sub and Mul have the fixed-point forms of TFLite.
 //! * (C4) with `zp_before_round` Add and Mul add the zero point before rounding, as com.microsoft QLinearAdd and QLinearMul do.
+//! * (C5) in a Q31 mode Add, Sub and Mul have the fixed-point forms of TFLite.
 
 use super::binary::{Binary, BinaryFn, spec2};
 use super::number::Compute;

@@ -3,8 +3,8 @@
 //! * (C1) Rows lie along `axis` (default -1); before version 13 the input is coerced to a matrix at `axis` (default 1).
 //! * (C2) Softmax subtracts the maximum, takes `exp`, sums ascending and divides (numerics.md section 7).
 //! * (C3) Softmax with 8 bits in and out per tensor is the integer form `softmax_lut` (section 6).
-//! * (C5) In a Q31 mode, with the output that TFLite prescribes, it is that of TFLite's reference kernel.
 //! * (C4) Hardmax is 1 at the first maximum.
+//! * (C5) In a Q31 mode, with the output that TFLite prescribes, it is that of TFLite's reference kernel.
 
 use super::real::{Real, with_real};
 use super::requantize::model;

@@ -10,7 +10,7 @@ use super::super::schema::Operator;
 use crate::onnx::raw::Refusal;
 use ottava_graph::Attr;
 use ottava_hal::refmath::quantize::{Affine, Target};
-use ottava_hal::refmath::tflite::TfliteLeakyRelu;
+use ottava_hal::refmath::tflite::{TfliteLeakyRelu, TfliteRequant};
 use ottava_hal::{DataType, Node, Tensor, TensorType, ValueId};
 
 /// An activation by its number in the schema.
@@ -204,6 +204,17 @@ pub(crate) fn elu(cx: &mut Cx<'_>, op: &Operator<'_>) -> Built {
 
 /// ABS.
 pub(crate) fn abs(cx: &mut Cx<'_>, op: &Operator<'_>) -> Built {
+    let (x, t) = (cx.input(op, 0)?, cx.output(op, 0)?);
+    let (from, to) = (cx.per_tensor(x)?, cx.per_tensor(t)?);
+    if let (Some((scale, zp)), Some((to, to_zp)), Some(mode)) = (from, to, cx.q31()) {
+        let target = Target { scale: to, zp: to_zp, lo: i32::MIN, hi: i32::MAX };
+        let requant = TfliteRequant::new(mode, Affine { scale, zp }, target);
+        let requant = requant.map_err(|e| Refusal::Unsupported(e.to_string()))?;
+        let layout = cx.layout_of(x);
+        let id = cx.value(x, layout)?;
+        let size = |q: i32| zp.saturating_add(q.saturating_sub(zp).saturating_abs());
+        return table(cx, (x, id), t, layout, &|q| requant.apply(size(q)).into());
+    }
     function(cx, op, Function { op: "Abs", version: 13, f32: f32::abs })
 }
 
