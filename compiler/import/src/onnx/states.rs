@@ -67,7 +67,8 @@ impl Entry {
             let (to, from) = (graph.ty(graph.inputs[*i]), graph.ty(graph.outputs[*o]));
             let known = to.shape.known();
             let free = graph.states.iter().all(|s| s.input != *i && s.output != *o);
-            free && to.dtype == from.dtype && data.dtype() == to.dtype && known.as_deref() == Some(data.shape())
+            let same = to.dtype == from.dtype && to.shape == from.shape;
+            free && same && data.dtype() == to.dtype && known.as_deref() == Some(data.shape())
         });
         match fits {
             Some(((input, output), initial)) => {

@@ -5,7 +5,7 @@
 //! * (C2) `i`, `f`, `o` are logistic, `g` is tanh, all Q0.15 ([`super::fixed16`]).
 //! * (C3) `c' = sat(wrap(f*c >> 15) + wrap(i*g >> (30 + n)))`, the cell's scale being `2^n`; shifts round half away from
 //!   zero. A positive clip bounds `c'`. Coupled gates: `i = 32767 - f`.
-//! * (C4) `m = sat8(Q(o * tanh(c')) - zm)`: TFLite *subtracts* the zero point of the hidden value.
+//! * (C4) the hidden value `m = sat8(Q(o * tanh(c')) + zm)`.
 //! * (C5) without a projection `h' = m`; with one, `h' = sat8(Q(sum W m + b) + zh)`, bounded by a positive clip.
 
 use super::error::{RefmathError, check_scale};
@@ -90,7 +90,7 @@ impl LstmInt {
     pub fn hidden(&self, output: i16, cell: i16) -> i8 {
         let t = tanh(cell, (15 + self.cell_exponent) as u32);
         let scaled = self.hidden.scale(i32::from(output) * i32::from(t), self.mode);
-        sat_i64(scaled - i64::from(self.hidden_zp), i8::MIN.into(), i8::MAX.into()) as i8
+        sat_i64(scaled + i64::from(self.hidden_zp), i8::MIN.into(), i8::MAX.into()) as i8
     }
 }
 
@@ -193,10 +193,10 @@ mod tests {
     }
 
     #[test]
-    fn c4_hidden_subtracts_its_zero_point() {
+    fn c4_hidden_adds_its_zero_point() {
         // tanh(1) = 0.76159; 0.5 * 0.76159 / 2^-7 = 48.7.
         assert_eq!(lstm().hidden(logistic(0), 2048), 49);
-        let shifted = LstmInt { hidden_zp: 9, ..lstm() };
+        let shifted = LstmInt { hidden_zp: -9, ..lstm() };
         assert_eq!(shifted.hidden(logistic(0), 2048), 40);
         assert_eq!(shifted.hidden(i16::MAX, i16::MAX), 119);
     }

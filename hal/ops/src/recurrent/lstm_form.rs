@@ -231,7 +231,7 @@ fn matrix(cx: &EvalCx, weights: usize, bias: Option<usize>, rows: usize, columns
     Ok(Matrix { weights: ints(cx, weights, DataType::S8)?, bias, columns })
 }
 
-/// The projection, with `zm * sum W` folded into its bias: the hidden value stands for `(m + zm) * ms`.
+/// The projection, with `-zm * sum W` folded into its bias: the hidden value stands for `(m - zm) * ms`.
 fn projection(
     cx: &EvalCx,
     extents: &Extents,
@@ -250,7 +250,7 @@ fn projection(
     let mut matrix = matrix(cx, 6, Some(7), extents.state, extents.cells)?;
     let zm = i64::from(zero_point(cx)?);
     for (bias, row) in matrix.bias.iter_mut().zip(matrix.weights.chunks(extents.cells.max(1))) {
-        *bias += zm * row.iter().map(|w| i64::from(*w)).sum::<i64>();
+        *bias -= zm * row.iter().map(|w| i64::from(*w)).sum::<i64>();
     }
     Ok(Some((scalar, matrix)))
 }
