@@ -90,7 +90,8 @@ fn a_zero_point_is_free_only_where_it_pays() {
 fn four_bits_profit_most_from_the_smallest_error() {
     let one = ChannelLayout { channels: 1, inner: 1000 };
     let weights: Vec<f32> = (0..1000).map(|i| libm::tanf((i as f32 - 499.5) / 330.0)).collect();
-    let error = |method| quantize_weights("w", &weights, one, Grid::S4_WEIGHTS, method).unwrap().squared_error(&weights);
+    let error =
+        |method| quantize_weights("w", &weights, one, Grid::S4_WEIGHTS, method).unwrap().squared_error(&weights);
     assert!(error(WeightMethod::Mse) < 0.7 * error(WeightMethod::MinMax));
 }
 
