@@ -164,7 +164,12 @@ impl ChannelSums {
         let factor = |c: usize| factors.get(c).copied().unwrap_or(1.0);
         let end = |x: f32, c: usize| (f64::from(x) * factor(c)) as f32;
         Self {
-            sums: self.sums.iter().enumerate().map(|(c, &s)| (s as f64 * factor(c)).round_ties_even() as i128).collect(),
+            sums: self
+                .sums
+                .iter()
+                .enumerate()
+                .map(|(c, &s)| (s as f64 * factor(c)).round_ties_even() as i128)
+                .collect(),
             extremes: self.extremes.iter().enumerate().map(|(c, e)| (end(e.0, c), end(e.1, c))).collect(),
             per_channel: self.per_channel,
         }

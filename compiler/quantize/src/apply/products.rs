@@ -47,6 +47,11 @@ impl WeightShape {
         Some(Self { axis, out_channels: layout.channels.checked_mul(repeat)?, layout, inputs, groups })
     }
 
+    /// Whether each output channel reads one input channel of its own.
+    pub(crate) fn is_depthwise(&self) -> bool {
+        self.inputs.channels == 1 && self.groups > 1 && self.out_channels == self.groups
+    }
+
     /// Input channels that the node reads.
     pub(crate) fn in_channels(&self) -> usize {
         self.inputs.channels * self.groups

@@ -2,9 +2,9 @@
 //! Correction"): a scale moves from one layer into the next, so that the channels in between reach equally far and one
 //! step serves them all.
 //!
-//! The paper evens out weight ranges. Here several sets of scales are compared by the noise that they leave
-//! ([`super::noise`]), activations and weights together: half of the difference between activation ranges, weight ranges
-//! as in the paper, and both. Layers whose noise falls by less than a tenth stay as they are.
+//! The paper evens out weight ranges, which matter where a whole tensor has one scale. Here activation ranges count as
+//! well, and sets of factors are compared by the noise that they leave ([`super::noise`]), activations and weights
+//! together. Layers whose noise falls by less than a tenth stay as they are.
 
 use ottava_graph::Diagnostic;
 use ottava_hal::ValueId;
@@ -18,8 +18,8 @@ use crate::recipe::{Correction, Granularity, Recipe};
 
 /// What of the noise may be left for a change to be worth it.
 const WORTH: f64 = 0.9;
-/// How much of the difference between activation ranges is evened out, in logarithms: what a channel gains, the weights
-/// behind it lose.
+/// How much of the difference between activation ranges is evened out, in logarithms, where the weights behind lose what
+/// a channel gains. Depthwise weights with a scale per channel lose nothing: there it is all.
 const SHARE: f64 = 0.5;
 
 pub(super) fn equalize(rewrite: &mut Rewrite, recipe: &Recipe, _: Correction) -> Result<()> {
@@ -59,7 +59,7 @@ pub(super) fn site_of(rewrite: &Rewrite, recipe: &Recipe, idx: usize) -> Option<
 fn best(rewrite: &Rewrite, recipe: &Recipe, site: &Site) -> Result<Option<Vec<f64>>> {
     let noise = Noise::new(rewrite, recipe, site);
     let mut best = (noise.of(&vec![1.0; site.extremes.len()])? * WORTH, None);
-    for candidate in candidates(rewrite, site) {
+    for candidate in candidates(rewrite, recipe, site) {
         let candidate = site.allowed(&candidate);
         let left = noise.of(&candidate)?;
         if left < best.0 {
@@ -69,8 +69,12 @@ fn best(rewrite: &Rewrite, recipe: &Recipe, site: &Site) -> Result<Option<Vec<f6
     Ok(best.1)
 }
 
-/// Factors to compare.
-fn candidates(rewrite: &Rewrite, site: &Site) -> [Vec<f64>; 3] {
+/// Factors to compare: with a scale per channel, weight ranges need no evening out.
+fn candidates(rewrite: &Rewrite, recipe: &Recipe, site: &Site) -> Vec<Vec<f64>> {
+    let granularity = |node: usize| recipe.for_node(&rewrite.graph.nodes[node].name).weights.granularity;
+    let per_tensor = site.readers.iter().any(|r| granularity(r.node) == Granularity::PerTensor);
+    let depthwise = site.readers.iter().all(|r| r.shape.is_depthwise());
+    let share = if depthwise && !per_tensor { 1.0 } else { SHARE };
     let reaches = site.reaches();
     let even = log_ratio(&vec![max(&reaches); reaches.len()], &reaches);
     let weights = log_ratio(&reader_reaches(rewrite, site), &source_reaches(rewrite, site));
@@ -81,11 +85,12 @@ fn candidates(rewrite: &Rewrite, site: &Site) -> [Vec<f64>; 3] {
         let common = if furthest > 0.0 { max(&reaches) / furthest } else { 1.0 };
         factors.iter().map(|f| f * common).collect()
     };
-    [
-        factors(&|c| SHARE * even[c]),
-        factors(&|c| weights[c] / 2.0),
-        factors(&|c| (weights[c] / 2.0 + SHARE * even[c]) / 2.0),
-    ]
+    let mut all = vec![factors(&|c| share * even[c])];
+    if per_tensor {
+        all.push(factors(&|c| weights[c] / 2.0));
+        all.push(factors(&|c| (weights[c] / 2.0 + share * even[c]) / 2.0));
+    }
+    all
 }
 
 fn max(values: &[f64]) -> f64 {

@@ -104,8 +104,7 @@ impl<'a> Noise<'a> {
         let node = &self.rewrite.graph.nodes[node].name;
         let choice = self.recipe.for_node(node).weights;
         let values = self.rewrite.floats(id).unwrap_or_default();
-        let scaled: Vec<f32> =
-            values.iter().enumerate().map(|(idx, &w)| (f64::from(w) * factor(idx)) as f32).collect();
+        let scaled: Vec<f32> = values.iter().enumerate().map(|(idx, &w)| (f64::from(w) * factor(idx)) as f32).collect();
         let layout = match choice.granularity {
             Granularity::PerTensor => ChannelLayout { channels: 1, inner: scaled.len() },
             _ => shape.layout,

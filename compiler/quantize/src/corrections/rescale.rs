@@ -190,7 +190,8 @@ impl Rewrite {
         let shape = self.graph.constant(other)?.shape().to_vec();
         let channels = site.sources.first()?.layout.channels;
         let rank = self.graph.ty(site.value()).shape.rank();
-        let along_last = axis + 1 == rank && shape.last() == Some(&channels) && shape.iter().product::<usize>() == channels;
+        let along_last =
+            axis + 1 == rank && shape.last() == Some(&channels) && shape.iter().product::<usize>() == channels;
         (along_last && shape.len() <= rank && self.floats(other).is_some())
             .then_some(Source { constant: other, layout: ChannelLayout { channels, inner: 1 } })
     }

@@ -42,7 +42,8 @@ fn outlier_net(residual: bool) -> Graph {
     let (gamma, beta) = (net.constant("gamma", &[16], &gamma), net.noisy("beta", &[16]));
     let norm = net.node("LayerNormalization", "norm", &[x, gamma, beta], &[]);
     net.graph.nodes.last_mut().expect("the norm").version = 17;
-    let w: Vec<f32> = net.noise(16 * 16).iter().enumerate().map(|(i, w)| if i / 16 == 5 { w / 60.0 } else { *w }).collect();
+    let w: Vec<f32> =
+        net.noise(16 * 16).iter().enumerate().map(|(i, w)| if i / 16 == 5 { w / 60.0 } else { *w }).collect();
     let w = net.constant("w", &[16, 16], &w);
     let y = net.node("MatMul", "y", &[norm, w], &[]);
     let y = if residual { net.node("Add", "sum", &[y, norm], &[]) } else { y };
@@ -93,7 +94,8 @@ fn equalization_lowers_the_noise_of_activations_and_of_shared_weight_scales() {
 fn scaled_channels_stay_below_a_clip_on_the_calibration_data() {
     let float = uneven_net("Clip");
     let after = prepared(&float, EQUALIZE);
-    let (old, new) = (calibrate(&float, &samples(&[1, 3, 8, 8], 8)), calibrate(&after.graph, &samples(&[1, 3, 8, 8], 8)));
+    let (old, new) =
+        (calibrate(&float, &samples(&[1, 3, 8, 8], 8)), calibrate(&after.graph, &samples(&[1, 3, 8, 8], 8)));
     let reaches = |calibration: &Calibration| calibration.get("a1").unwrap().channels.extremes();
     for (old, new) in reaches(&old).iter().zip(reaches(&new)) {
         // Channels that the Clip cuts are left alone, others never get there.
