@@ -16,6 +16,7 @@ mod fuse_functions;
 mod fuse_norms;
 mod fuse_residual;
 mod fuse_softmax;
+mod mask_rows;
 mod merge_bridges;
 mod moments;
 mod move_bridges;
@@ -26,6 +27,7 @@ mod remove_identities;
 pub(crate) mod rules;
 mod share_equal;
 mod sink_transposes;
+mod tabulate_scalars;
 mod type_qdq;
 mod type_weights;
 
@@ -98,11 +100,13 @@ pub static QUANTIZED: &[Pass] = passes![
     type_qdq,
     absorb_activation,
     move_bridges,
+    mask_rows,
     fold_qdq,
     fuse_residual,
     move_bridges,
     merge_bridges,
     build_tables,
+    tabulate_scalars,
     cancel_transposes,
     fuse_activation,
     fold_dequantized,
