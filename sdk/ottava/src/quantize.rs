@@ -86,9 +86,7 @@ impl Model {
             }
             _ if recipe.target_sqnr_db.is_some() => return Err(needs_data(&self.origin)),
             Source::Dynamic => (ottava_quantize::quantize_dynamic(&canonical, recipe), None),
-            Source::Calibration(calibration) => {
-                (ottava_quantize::quantize(&canonical, calibration, recipe), None)
-            }
+            Source::Calibration(calibration) => (ottava_quantize::quantize(&canonical, calibration, recipe), None),
         };
         let mut result = result.map_err(|e| quantize_error(e, self))?;
         result.diagnostics.extend(unused_rules(recipe, [&canonical, &self.graph]));

@@ -119,12 +119,7 @@ impl State {
 }
 
 /// A link that the caller asks for, with zeros at first.
-fn link(
-    inputs: &[(String, TensorType)],
-    outputs: &[(String, TensorType)],
-    input: &str,
-    output: &str,
-) -> Result<Link> {
+fn link(inputs: &[(String, TensorType)], outputs: &[(String, TensorType)], input: &str, output: &str) -> Result<Link> {
     let index = |list: &[(String, TensorType)], name: &str, what: &str| {
         list.iter().position(|(n, _)| n == name).ok_or_else(|| {
             Error::invalid(codes::MODEL_NAME, format!("the model has no {what} `{name}`"))

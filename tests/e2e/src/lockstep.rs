@@ -36,16 +36,8 @@ const INTEGER_FORMS: &[&str] = &[
     "LayerNormalization",
 ];
 /// Operators that a spelled-out formula becomes: they round in other places than the formula.
-const FORMULAS: &[&str] = &[
-    "Gelu",
-    "HardSigmoid",
-    "HardSwish",
-    "LayerNormalization",
-    "Mish",
-    "RMSNormalization",
-    "Softmax",
-    "Swish",
-];
+const FORMULAS: &[&str] =
+    &["Gelu", "HardSigmoid", "HardSwish", "LayerNormalization", "Mish", "RMSNormalization", "Softmax", "Swish"];
 /// Tolerance of float results, relative to the largest of a tensor; [`bias_rounding`] comes on top.
 const TOLERANCE: f32 = 1e-4;
 
@@ -96,8 +88,10 @@ pub fn compare(before: &Graph, after: &Graph, inputs: &[Tensor], policy: Policy)
     let mut loose = vec![false; before.values.len()];
     let mut n_compared = 0;
     for node in &before.nodes {
-        let may_differ =
-            is_loose(node, policy) || was_formula(before, node, after) || is_scale(before, node) || node.inputs.iter().flatten().any(|id| loose[id.0]);
+        let may_differ = is_loose(node, policy)
+            || was_formula(before, node, after)
+            || is_scale(before, node)
+            || node.inputs.iter().flatten().any(|id| loose[id.0]);
         for (id, tensor) in node.outputs.iter().zip(evaluate(before, node, &data)?) {
             let name = before.name_of(*id);
             let twin = observed.get(name).filter(|t| t.dtype() == tensor.dtype());

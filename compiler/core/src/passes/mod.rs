@@ -10,6 +10,7 @@ mod cancel_transposes;
 mod expand_qoperator;
 mod fold_batch_norm;
 mod fold_constants;
+mod fold_pad;
 mod fold_qdq;
 mod fuse_activation;
 mod fuse_functions;
@@ -83,6 +84,7 @@ pub static CANONICAL: &[Pass] = passes![
     fuse_functions,
     fuse_norms,
     fuse_softmax,
+    fold_pad,
     fold_batch_norm,
     attach_bias,
     sink_transposes,

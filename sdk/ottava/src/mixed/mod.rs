@@ -81,7 +81,12 @@ impl MixedPrecision {
 }
 
 /// Finds the exceptions that reach the goal and adds them to the recipe.
-pub(crate) fn search(bench: &Bench, recipe: &Recipe, goal: Goal, progress: &mut Progress) -> Result<(Recipe, MixedPrecision)> {
+pub(crate) fn search(
+    bench: &Bench,
+    recipe: &Recipe,
+    goal: Goal,
+    progress: &mut Progress,
+) -> Result<(Recipe, MixedPrecision)> {
     let plain = Recipe { target_sqnr_db: None, max_float_macs: None, ..recipe.clone() };
     let target = noise_of(goal.db);
     let base = bench.noise(&plain)?;
@@ -137,8 +142,7 @@ fn order(bench: &Bench, all: &[Unit], noises: &[f64], base: f64, goal: Goal) -> 
     let macs: BTreeMap<String, u64> = node_macs(bench.canonical, &bench.dims());
     let total = macs.values().copied().fold(0, u64::saturating_add);
     let limit = (total as f64 * goal.max_macs) as u64;
-    let candidates: Vec<Candidate> =
-        all.iter().zip(noises).map(|(unit, &noise)| Candidate { unit, noise }).collect();
+    let candidates: Vec<Candidate> = all.iter().zip(noises).map(|(unit, &noise)| Candidate { unit, noise }).collect();
     ranking(&candidates, base, |node| macs.get(node).copied().unwrap_or(0), limit)
 }
 
