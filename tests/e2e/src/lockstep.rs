@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 /// What a transformation may change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Policy {
-    /// Nothing, except float results behind a batch norm.
+    /// Nothing, except float results of batch norms and scales that went into weights, and of formulas.
     Exact,
     /// Float operators between Q and DQ become integer operators.
     Quantized,
@@ -36,16 +36,8 @@ const INTEGER_FORMS: &[&str] = &[
     "LayerNormalization",
 ];
 /// Operators that a spelled-out formula becomes: they round in other places than the formula.
-const FORMULAS: &[&str] = &[
-    "Gelu",
-    "HardSigmoid",
-    "HardSwish",
-    "LayerNormalization",
-    "Mish",
-    "RMSNormalization",
-    "Softmax",
-    "Swish",
-];
+const FORMULAS: &[&str] =
+    &["Gelu", "HardSigmoid", "HardSwish", "LayerNormalization", "Mish", "RMSNormalization", "Softmax", "Swish"];
 /// Tolerance of float results, relative to the largest of a tensor; [`bias_rounding`] comes on top.
 const TOLERANCE: f32 = 1e-4;
 
@@ -96,8 +88,10 @@ pub fn compare(before: &Graph, after: &Graph, inputs: &[Tensor], policy: Policy)
     let mut loose = vec![false; before.values.len()];
     let mut n_compared = 0;
     for node in &before.nodes {
-        let may_differ =
-            is_loose(node, policy) || was_formula(before, node, after) || node.inputs.iter().flatten().any(|id| loose[id.0]);
+        let may_differ = is_loose(node, policy)
+            || was_formula(before, node, after)
+            || is_scale(before, node)
+            || node.inputs.iter().flatten().any(|id| loose[id.0]);
         for (id, tensor) in node.outputs.iter().zip(evaluate(before, node, &data)?) {
             let name = before.name_of(*id);
             let twin = observed.get(name).filter(|t| t.dtype() == tensor.dtype());
@@ -156,6 +150,16 @@ fn was_formula(before: &Graph, node: &Node, after: &Graph) -> bool {
         other => other,
     };
     inner.is_some_and(|n| n.op != node.op && FORMULAS.contains(&n.op.as_str()))
+}
+
+/// Whether a node multiplies the result of a product with weights by a constant, which may go into the weights.
+fn is_scale(before: &Graph, node: &Node) -> bool {
+    let by_product = |id: &ottava_graph::ValueId| {
+        let made = |n: &&Node| n.outputs.first() == Some(id);
+        before.nodes.iter().find(made).is_some_and(|n| ["Conv", "ConvTranspose", "Gemm", "MatMul"].contains(&&*n.op))
+    };
+    let constant = node.inputs.iter().flatten().any(|id| before.constant(*id).is_some());
+    ["Mul", "Div"].contains(&node.op.as_str()) && constant && node.inputs.iter().flatten().any(by_product)
 }
 
 fn evaluate(graph: &Graph, node: &Node, data: &[Option<Tensor>]) -> Result<Vec<Tensor>, String> {

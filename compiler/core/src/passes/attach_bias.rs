@@ -40,18 +40,23 @@ fn rule(graph: &Graph, uses: &Uses, index: usize) -> Result<Option<Patch>> {
     Ok(None)
 }
 
-/// Axis (counted from the end) and extent of the output channel of a product that has no bias yet.
-struct Channels {
+/// Axis (counted from the end) and extent of the output channel of a product.
+pub struct Channels {
     from_end: usize,
-    extent: usize,
+    /// How many channels there are.
+    pub extent: usize,
 }
 
+/// The channels of a product that has no bias yet.
 fn free_channels(graph: &Graph, product: &Node) -> Option<Channels> {
+    channels(graph, product).filter(|_| product.input(2).is_none())
+}
+
+/// The output channels of a product with nothing fused into it.
+pub fn channels(graph: &Graph, product: &Node) -> Option<Channels> {
     let out = &graph.ty(*product.outputs.first()?).shape.0;
     let from_end = match product.op.as_str() {
-        _ if !product.domain.is_empty() || product.fused != Default::default() || product.input(2).is_some() => {
-            return None;
-        }
+        _ if !product.domain.is_empty() || product.fused != Default::default() => return None,
         "Conv" | "ConvTranspose" => out.len().checked_sub(2)?,
         "Gemm" if out.len() == 2 => 0,
         "MatMul" if [0, 1].iter().all(|i| product.input(*i).is_some_and(|x| graph.ty(x).shape.rank() == 2)) => 0,
@@ -131,7 +136,7 @@ fn bias_vector(
 }
 
 /// `data` as one entry per channel, if it varies along nothing else.
-fn as_vector(data: &Tensor, channels: &Channels) -> Result<Option<Tensor>> {
+pub fn as_vector(data: &Tensor, channels: &Channels) -> Result<Option<Tensor>> {
     let shape = data.shape();
     let along = shape.len().checked_sub(1 + channels.from_end).map(|axis| shape[axis]);
     let others_are_one = data.elements() == along.unwrap_or(1);

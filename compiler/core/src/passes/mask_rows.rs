@@ -4,8 +4,8 @@
 //! A mask is computed of integers or booleans; read as flags it leaves no float behind. A note says so for every node,
 //! because a mask that holds other numbers than 0 and 1 would mean something else in float.
 
-use super::{About, Effect};
 use super::rules::{dequantized, fresh, only_quantize, patch_const};
+use super::{About, Effect};
 use crate::Cx;
 use ottava_graph::masks::{self, Flag};
 use ottava_graph::{Attr, Diagnostic, Graph, Patch, Result, Uses, rewrite};
@@ -13,7 +13,8 @@ use ottava_hal::{DataType, Node, QuantParams, Tensor, TensorType, Value, ValueId
 use ottava_ops::OTTAVA;
 
 /// What the pass does.
-pub const ABOUT: About = About { what: "additive masks became flags of a masked Softmax or mean", effect: Effect::Quantizes };
+pub const ABOUT: About =
+    About { what: "additive masks became flags of a masked Softmax or mean", effect: Effect::Quantizes };
 
 /// Runs the pass.
 pub fn run(graph: &mut Graph, cx: &mut Cx) -> Result<usize> {

@@ -11,6 +11,7 @@ mod expand_qoperator;
 mod fold_batch_norm;
 mod fold_channel_affine;
 mod fold_constants;
+mod fold_pad;
 mod fold_qdq;
 mod fuse_activation;
 mod fuse_functions;
@@ -86,6 +87,7 @@ pub static CANONICAL: &[Pass] = passes![
     fuse_functions,
     fuse_norms,
     fuse_softmax,
+    fold_pad,
     fold_batch_norm,
     fold_channel_affine,
     attach_bias,

@@ -4,6 +4,7 @@
 
 use super::{About, Effect};
 use super::rules::{fresh, is_any, patch_const};
+use super::{About, Effect};
 use crate::Cx;
 use ottava_graph::{Graph, Patch, Result, Uses, rewrite};
 use ottava_hal::{Fused, QuantParams, Tensor, TensorType, ValueId};

@@ -48,10 +48,7 @@ fn answer(compiled: &Compiled, all: bool) -> Answer {
     if all && !compiled.passes.is_empty() {
         text += &format!("\n{}", pass_table(&compiled.passes));
     }
-    Answer::new(
-        text,
-        json!({ "nodes": nodes, "summary": summary_json(&summary), "tuning": tuning, "passes": passes }),
-    )
+    Answer::new(text, json!({ "nodes": nodes, "summary": summary_json(&summary), "tuning": tuning, "passes": passes }))
 }
 
 /// One row per pass that changed something.
