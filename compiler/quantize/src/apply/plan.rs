@@ -153,7 +153,9 @@ impl Plan {
         let reads_flags = |idx: usize| mask_nodes.contains(&idx) || matches!(self.kinds[idx], Kind::Part(_));
         let only_flags = |idx: &usize| {
             let outputs = &graph.nodes[*idx].outputs;
-            outputs.iter().all(|out| !self.uses.is_output(*out) && self.uses.readers(*out).iter().all(|r| reads_flags(r.0)))
+            outputs
+                .iter()
+                .all(|out| !self.uses.is_output(*out) && self.uses.readers(*out).iter().all(|r| reads_flags(r.0)))
         };
         let taken: Vec<usize> = mask_nodes.iter().copied().filter(only_flags).collect();
         for idx in taken {

@@ -164,8 +164,7 @@ fn order(bench: &Bench, all: &[Unit], noises: &[f64], base: f64, goal: Goal) -> 
     let macs: BTreeMap<String, u64> = node_macs(bench.canonical, &bench.dims());
     let total = macs.values().copied().fold(0, u64::saturating_add);
     let limit = (total as f64 * goal.max_macs) as u64;
-    let candidates: Vec<Candidate> =
-        all.iter().zip(noises).map(|(unit, &noise)| Candidate { unit, noise }).collect();
+    let candidates: Vec<Candidate> = all.iter().zip(noises).map(|(unit, &noise)| Candidate { unit, noise }).collect();
     ranking(&candidates, base, |node| macs.get(node).copied().unwrap_or(0), limit)
 }
 
