@@ -89,9 +89,9 @@ pub use ottava_hal::{
     ValueId, device::NodeTime,
 };
 pub use ottava_plan::{Arena, Opinion, Partition, Placed, Plan};
+pub use ottava_quantize::apply::ValueParams;
 pub use ottava_quantize::observers::{METHODS, Observer, method};
 pub use ottava_quantize::recipe::{Granularity, Preprocess, Recipe};
-pub use ottava_quantize::apply::ValueParams;
 pub use ottava_quantize::{Calibration, Report as QuantizeReport};
 pub use ottava_runtime::{
     Event, PartitionTime, Pending, Recovery, RunOptions, RunReport, StepKind, StepTime, busy_ns, chrome_trace,

@@ -12,6 +12,7 @@
 //! | `vectors` | the ONNX node vectors of this folder, unpacked |
 
 pub mod assets;
+pub mod detector;
 pub mod devices;
 pub mod lockstep;
 pub mod random_graph;

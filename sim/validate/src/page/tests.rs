@@ -28,13 +28,7 @@ fn evil() -> Page {
             max_abs: f64::INFINITY,
         }],
         npu: vec![NpuLayer { layer: text(), cycles: u64::MAX, utilization: f64::NAN }],
-        precision: vec![NodePrecision {
-            node: text(),
-            op: text(),
-            precision: text(),
-            macs: u64::MAX,
-            reason: text(),
-        }],
+        precision: vec![NodePrecision { node: text(), op: text(), precision: text(), macs: u64::MAX, reason: text() }],
         ranges: vec![TensorRange {
             name: text(),
             dtype: text(),

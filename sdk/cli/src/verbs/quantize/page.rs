@@ -45,7 +45,10 @@ fn verdicts(f: &Findings) -> Vec<Verdict> {
             db if db >= 20.0 => Status::Warning,
             _ => Status::Bad,
         };
-        verdicts.push(Verdict { status, text: format!("the output has {} of signal to noise", decibels(v.output_sqnr_db)) });
+        verdicts.push(Verdict {
+            status,
+            text: format!("the output has {} of signal to noise", decibels(v.output_sqnr_db)),
+        });
     }
     verdicts.extend(f.quantized.mixed.as_ref().map(mixed_verdict));
     let (float, share) = (f.quantized.report.float.len(), 100.0 * f.quantized.float_macs());
@@ -89,13 +92,7 @@ fn figures(f: &Findings) -> Vec<Figure> {
 }
 
 fn layer(l: &ottava::Layer) -> LayerError {
-    LayerError {
-        name: l.name.clone(),
-        device: String::new(),
-        sqnr_db: l.sqnr_db,
-        cosine: l.cosine,
-        max_abs: l.max_abs,
-    }
+    LayerError { name: l.name.clone(), device: String::new(), sqnr_db: l.sqnr_db, cosine: l.cosine, max_abs: l.max_abs }
 }
 
 /// Every node that computes floats in the original, in the order of the quantized graph.
