@@ -9,9 +9,16 @@
 //! integers and is left.
 
 use super::rules::{fresh, is, patch_const};
+use super::{About, Effect};
 use crate::Cx;
 use ottava_graph::{Attr, Graph, Patch, Result, Uses, rewrite};
 use ottava_hal::{DataType, Node, Tensor, ValueId};
+
+/// What the pass does.
+pub const ABOUT: About = About {
+    what: "factors and sums by channel went into the scales of the weights before them",
+    effect: Effect::Rounds,
+};
 
 /// Runs the pass.
 pub fn run(graph: &mut Graph, _: &mut Cx) -> Result<usize> {
