@@ -65,12 +65,14 @@ fn notes(graph: &Graph) -> Vec<Diagnostic> {
     let stays = |index: usize| {
         let node = &graph.nodes[index];
         Cluster::find(graph, &uses, index)?;
-        let what = format!("{} has no QOperator form here: it stays between DequantizeLinear and QuantizeLinear", node.op);
+        let what =
+            format!("{} has no QOperator form here: it stays between DequantizeLinear and QuantizeLinear", node.op);
         Some(Diagnostic::note("Q0510", &node.name, what))
     };
     let other = |node: &&Node| OTHER_ROUNDING.contains(&node.op.as_str()) && node.domain == MICROSOFT;
     let rounds = |node: &Node| {
-        let what = format!("{} adds the zero point before it rounds: single results differ by one step from QDQ", node.op);
+        let what =
+            format!("{} adds the zero point before it rounds: single results differ by one step from QDQ", node.op);
         Diagnostic::note("Q0511", &node.name, what)
     };
     (0..graph.nodes.len()).filter_map(stays).chain(graph.nodes.iter().filter(other).map(rounds)).collect()
@@ -287,7 +289,8 @@ impl<'g> Cluster<'g> {
     }
 
     fn zero_is_absent(&self, q: Quantized) -> bool {
-        let zeros = |id| self.graph.constant(id).and_then(|t| t.to_ints().ok()).is_some_and(|v| v.iter().all(|z| *z == 0));
+        let zeros =
+            |id| self.graph.constant(id).and_then(|t| t.to_ints().ok()).is_some_and(|v| v.iter().all(|z| *z == 0));
         q.zero_point.is_none_or(zeros)
     }
 

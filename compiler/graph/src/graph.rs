@@ -21,6 +21,24 @@ pub struct Graph {
     pub inputs: Vec<ValueId>,
     /// Values that the caller receives, in the model's order. A value may be listed twice.
     pub outputs: Vec<ValueId>,
+    /// Values that live from run to run.
+    pub states: Vec<State>,
+}
+
+/// A value that lives from run to run: an input that takes what an output held after the run before.
+///
+/// Inputs and outputs are named by their place, because passes replace values and never move inputs and outputs. To a pass
+/// a state is an input and an output like any other; the caller of the finished network sees neither.
+#[derive(Debug, Clone, PartialEq)]
+pub struct State {
+    /// Name for the application.
+    pub name: String,
+    /// Place in [`Graph::inputs`].
+    pub input: usize,
+    /// Place in [`Graph::outputs`].
+    pub output: usize,
+    /// Value before the first run and after a reset.
+    pub initial: Tensor,
 }
 
 impl Graph {
@@ -47,6 +65,36 @@ impl Graph {
         let id = self.add_value(name, ty);
         self.inputs.push(id);
         id
+    }
+
+    /// Makes a state of a new input and an output: the caller's value before the first run is `initial`.
+    pub fn add_state(&mut self, name: impl Into<String>, input: ValueId, output: ValueId, initial: Tensor) {
+        self.inputs.push(input);
+        self.outputs.push(output);
+        let (input, output) = (self.inputs.len() - 1, self.outputs.len() - 1);
+        self.states.push(State { name: name.into(), input, output, initial });
+    }
+
+    /// The inputs that the caller provides: all but those of states.
+    pub fn caller_inputs(&self) -> impl Iterator<Item = ValueId> {
+        let own = |i: &usize| self.states.iter().all(|s| s.input != *i);
+        (0..self.inputs.len()).filter(own).map(|i| self.inputs[i])
+    }
+
+    /// The outputs that the caller receives: all but those of states.
+    pub fn caller_outputs(&self) -> impl Iterator<Item = ValueId> {
+        let own = |i: &usize| self.states.iter().all(|s| s.output != *i);
+        (0..self.outputs.len()).filter(own).map(|i| self.outputs[i])
+    }
+
+    /// Hands out `values` instead of the outputs of the caller; states stay.
+    pub fn set_caller_outputs(&mut self, values: impl IntoIterator<Item = ValueId>) {
+        let kept: Vec<ValueId> = self.states.iter().map(|s| self.outputs[s.output]).collect();
+        self.outputs = values.into_iter().collect();
+        for (state, id) in self.states.iter_mut().zip(kept) {
+            state.output = self.outputs.len();
+            self.outputs.push(id);
+        }
     }
 
     /// The value of an id of this graph.

@@ -14,6 +14,7 @@
 //! | `shapes` | type inference, binding of symbolic dimensions |
 //! | `verify` | what each phase promises |
 //! | `lower` | graph or part of it -> `Program` |
+//! | `masks` | masks of attention and of pooling, as files write them |
 //! | `text` | a text form that parses back |
 //!
 //! Invariants: a value has one producer (a node, the caller, or constant data); nodes are in topological order after
@@ -22,6 +23,7 @@
 mod diagnostic;
 mod graph;
 mod lower;
+pub mod masks;
 mod order;
 mod patch;
 mod phase;
@@ -31,7 +33,7 @@ mod uses;
 mod verify;
 
 pub use diagnostic::{Diagnostic, Severity, has_errors};
-pub use graph::Graph;
+pub use graph::{Graph, State};
 pub use lower::{Extracted, extract, from_program, to_program};
 pub use ottava_hal::program::Activation;
 pub use ottava_hal::{Attr, Attrs, Fused, Node, Value, ValueId};

@@ -7,6 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// The largest tensor of a graph: 8 GiB.
 const MAX_TENSOR_BYTES: usize = 8 << 30;
+/// Dimensions of a tensor of a graph; no file format says more.
+const MAX_RANK: usize = 32;
 
 /// Types of a node's outputs, from the types and constants of the graph.
 pub fn infer_node(graph: &Graph, node: &Node) -> Result<Vec<TensorType>> {
@@ -60,6 +62,11 @@ pub fn infer_types(graph: &mut Graph) -> Result<Vec<Diagnostic>> {
 }
 
 fn check_size(name: &str, op: &str, ty: &TensorType) -> Result<()> {
+    let rank = ty.shape.rank();
+    if !ty.is_unranked() && rank > MAX_RANK {
+        let what = format!("node `{name}` ({op}): its output has {rank} dimensions; at most {MAX_RANK} are supported");
+        return Err(Error::invalid(what));
+    }
     let bytes = match ty.shape.known() {
         Some(_) => ty.byte_len().unwrap_or(usize::MAX),
         None => 0,

@@ -1,7 +1,7 @@
 //! What each phase promises, checked after it.
 
 use crate::{Graph, Phase, Result, to_program};
-use ottava_hal::Error;
+use ottava_hal::{Error, TensorType};
 use ottava_ops::lookup;
 use std::collections::BTreeSet;
 
@@ -9,10 +9,11 @@ use std::collections::BTreeSet;
 ///
 /// (V1) indices, single producers, order, constants, quantization parameters; (V2) unique names; (V3) every operator is
 /// known; (V4) canonical and later: no `Constant` node; (V5) quantized: a typed value is not read by
-/// `DequantizeLinear` with constant parameters.
+/// `DequantizeLinear` with constant parameters; (V6) a state has an input of its own, and what it holds fits there.
 pub fn verify(graph: &Graph) -> Result<()> {
     to_program(graph).check()?;
     unique_names(graph)?;
+    check_states(graph)?;
     for node in &graph.nodes {
         lookup(&node.domain, &node.op)?;
         let forbidden = match graph.phase {
@@ -46,6 +47,26 @@ fn unique_names(graph: &Graph) -> Result<()> {
     for node in &graph.nodes {
         if !nodes.insert(node.name.as_str()) {
             return Err(Error::invalid(format!("two nodes are named `{}`", node.name)));
+        }
+    }
+    Ok(())
+}
+
+fn check_states(graph: &Graph) -> Result<()> {
+    let mut inputs = BTreeSet::new();
+    for state in &graph.states {
+        let (input, output) = (graph.inputs.get(state.input), graph.outputs.get(state.output));
+        let (Some(input), Some(output)) = (input.map(|id| graph.ty(*id)), output.map(|id| graph.ty(*id))) else {
+            return Err(Error::invalid(format!("state `{}` names an input or output that is not there", state.name)));
+        };
+        if !inputs.insert(state.input) {
+            return Err(Error::invalid(format!("state `{}` shares its input with another one", state.name)));
+        }
+        let rank = |ty: &TensorType| ty.shape.rank();
+        let same = input.dtype == output.dtype && input.quant == output.quant && rank(input) == rank(output);
+        if !same || state.initial.dtype() != input.dtype || state.initial.shape().len() != rank(input) {
+            let (name, initial) = (&state.name, state.initial.ty());
+            return Err(Error::invalid(format!("state `{name}`: {input}, {output} after a run and {initial} differ")));
         }
     }
     Ok(())

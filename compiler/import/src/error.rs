@@ -20,8 +20,20 @@ pub enum ImportError {
         /// What is wrong there.
         what: String,
     },
-    /// Unsupported: the bytes are a TFLite flatbuffer.
-    #[error("{origin}: a TFLite model, which is not part of this version of Ottava; export the network to ONNX")]
+    /// Invalid: the bytes are not a well-formed TFLite FlatBuffer.
+    #[error("{origin}: byte {offset}, in {place}: {what}; the file is damaged or is not a TFLite model")]
+    FlatBuffer {
+        /// The file, or what stands for it.
+        origin: String,
+        /// Where in the file the damage was noticed.
+        offset: usize,
+        /// The field of the schema, e.g. `subgraph.tensors`.
+        place: String,
+        /// What is wrong there.
+        what: String,
+    },
+    /// Invalid: a TFLite model where an ONNX model was asked for.
+    #[error("{origin}: a TFLite model, where an ONNX model was expected")]
     TensorFlowLite {
         /// The file, or what stands for it.
         origin: String,

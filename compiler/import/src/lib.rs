@@ -13,10 +13,14 @@
 //! | `build`, `import` | the graph, and the frame around all steps |
 //! | `export` | graph to model |
 //!
+//! [`tflite`] is the TFLite reader; its module page has the same table.
+//!
 //! Invariant: a model is a stranger's file. Nothing in it makes this crate panic, recurse without bound, read outside
 //! the model's folder, or allocate more than a fixed multiple of the file's size.
 pub mod error;
 pub mod onnx;
+pub mod tflite;
 
 pub use error::ImportError;
 pub use onnx::{ExportOptions, ImportOptions, export_onnx, import_onnx, import_onnx_bytes};
+pub use tflite::{TfliteOptions, import_tflite, import_tflite_bytes, is_tflite};

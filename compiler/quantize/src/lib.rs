@@ -8,6 +8,7 @@
 //! 3. [`observers`]: from statistics to a range; [`params`]: from a range to a scale and a zero point.
 //! 4. [`weights`] and [`bias`]: constants to integers, with their guards.
 //! 5. [`apply`]: a float graph with all of this becomes a graph with Q/DQ nodes.
+//! 6. [`search`]: which tensors to keep in float so that the output reaches a wanted signal-to-noise ratio.
 //!
 //! Invariants: no clocks, no randomness, sorted maps; sums in a fixed order or in integers. Calibration files and recipes
 //! come from strangers: reading them cannot panic or allocate without bound.
@@ -22,6 +23,7 @@ pub mod histogram;
 pub mod observers;
 pub mod params;
 pub mod recipe;
+pub mod search;
 pub mod weights;
 
 pub use apply::{Quantized, Report, fingerprint, observations, quantize, quantize_dynamic};

@@ -34,6 +34,9 @@ pub struct NetworkArgs {
     /// Give up an inference that takes longer, for devices that may hang.
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub timeout: Option<std::time::Duration>,
+    /// Reset the state of the network after every N inferences.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub reset_every: Option<u32>,
     /// Map of stored numbers to inputs: x*S + O.
     #[arg(long, value_name = "S,O", allow_hyphen_values = true)]
     pub affine: Option<Affine>,
@@ -81,7 +84,8 @@ impl NetworkArgs {
             }
         }
         let batch = self.asked_batch(model)?;
-        Ok(SessionOptions { batch, dims, timeout: self.timeout, ..options })
+        let reset_every = self.reset_every.map_or(0, |n| n as usize);
+        Ok(SessionOptions { batch, dims, timeout: self.timeout, reset_every, ..options })
     }
 
     /// The batch, which is also the value of the symbols on axis 0; 0 where nothing was said.

@@ -9,7 +9,7 @@ use crate::model::Model;
 use crate::probe;
 use crate::registry::Registry;
 use crate::session::{Session, SessionOptions};
-use ottava_graph::{Graph, Phase, ValueId};
+use ottava_graph::{Graph, Phase};
 use ottava_hal::Tensor;
 use ottava_quantize::apply::Observation;
 use ottava_quantize::{Calibration, ChannelLayout, Observer, fingerprint, observations};
@@ -26,7 +26,8 @@ pub struct Shard {
 }
 
 impl Shard {
-    fn rows(self, n: usize) -> Range<usize> {
+    /// Its rows of `n`.
+    pub(crate) fn rows(self, n: usize) -> Range<usize> {
         let at = |i: usize| (n as u128 * i as u128 / self.count.max(1) as u128) as usize;
         at(self.index)..at(self.index + 1)
     }
@@ -64,7 +65,7 @@ impl Watch {
         let mut bound = ottava_graph::bind(&self.canonical, &dims, 1).map_err(|e| self.model.invalid(e))?;
         // Bound shapes let more constants fold, so the canonical phase runs once more.
         bound.phase = Phase::Imported;
-        bound.outputs = self.observations.iter().map(|o| o.value).collect::<Vec<ValueId>>();
+        bound.set_caller_outputs(self.observations.iter().map(|o| o.value));
         Session::of_graph(&self.model, &bound, registry, options)
     }
 }
@@ -86,7 +87,7 @@ pub fn calibrate(
     session_options.dims.retain(|name, _| !batch_symbols.contains(name));
     let (mut calibration, one_by_one) = empty(&watch.canonical, options.observer);
     let batch = if one_by_one { 1 } else { batch_size(model, &feed, asked_batch(model, &options.session)?)? };
-    let rows = options.shard.map_or(0..feed.n_rows, |s| s.rows(feed.n_rows));
+    let rows = rows(model, options, feed.n_rows)?;
     let (first, total) = (rows.start, rows.len() as u64);
     let mut sessions: BTreeMap<usize, Session> = BTreeMap::new();
     for (start, count) in batches_of(rows, batch) {
@@ -103,6 +104,23 @@ pub fn calibrate(
         progress((start + count - first) as u64, total);
     }
     Ok(calibration)
+}
+
+/// The rows to run. A network with state is fed whole sequences, so that a shard begins where the state does.
+fn rows(model: &Model, options: &CalibrateOptions, n: usize) -> Result<Range<usize>> {
+    let Some(shard) = options.shard.filter(|s| s.count > 1) else { return Ok(0..n) };
+    if model.states().is_empty() {
+        return Ok(shard.rows(n));
+    }
+    let length = model.fixed_batch().unwrap_or(1).saturating_mul(options.session.reset_every);
+    if length == 0 {
+        let what = "the rows are one sequence that the state of this network goes through";
+        return Err(Error::invalid(codes::CALIBRATION, what)
+            .in_file(&model.origin)
+            .help("calibrate without shards, or say how long a sequence is: `--reset-every N`"));
+    }
+    let parts = shard.rows(n.div_ceil(length));
+    Ok((parts.start * length).min(n)..(parts.end * length).min(n))
 }
 
 /// An empty calibration of the model, and whether samples must be observed one by one.

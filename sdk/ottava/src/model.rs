@@ -1,9 +1,12 @@
 //! A network as read from a file, and what can be said about it without running it.
 
 use crate::error::{Error, Result, codes};
-use ottava_graph::{Diagnostic, Graph};
+use ottava_graph::{Diagnostic, Graph, State};
 use ottava_hal::{Dim, Tensor, TensorType};
-use ottava_import::{ExportOptions, ImportError, ImportOptions, export_onnx, import_onnx_bytes};
+use ottava_import::{
+    ExportOptions, ImportError, ImportOptions, TfliteOptions, export_onnx, import_onnx_bytes, import_tflite_bytes,
+    is_tflite,
+};
 use ottava_plan::{FileError, Plan, PlanFile};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
@@ -32,6 +35,8 @@ pub struct Summary {
     pub inputs: Vec<(String, TensorType)>,
     /// Outputs with their types.
     pub outputs: Vec<(String, TensorType)>,
+    /// Values that live from run to run.
+    pub states: Vec<(String, TensorType)>,
     /// Operators with counts.
     pub ops: BTreeMap<String, usize>,
     /// Elements of all constants that nodes read.
@@ -45,13 +50,13 @@ pub struct Summary {
 }
 
 impl Model {
-    /// Reads an ONNX file.
+    /// Reads an ONNX or TFLite file; the format follows from the content.
     pub fn load(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
         if path.is_dir() {
             return Err(Error::invalid(codes::MODEL_FILE, "this is a folder")
                 .in_file(path)
-                .expected("an `.onnx` file"));
+                .expected("an `.onnx` or `.tflite` file"));
         }
         if is_plan(path) {
             return Self::of_plan(path);
@@ -80,17 +85,20 @@ impl Model {
         Ok(Self { origin, graph, diagnostics, size_bytes, plan: Some(Arc::new(plan)) })
     }
 
-    /// Reads an ONNX model from memory; `origin` stands for it in messages. Weights outside the model are refused.
+    /// Reads an ONNX or TFLite model from memory; `origin` stands for it in messages. Weights outside the model are refused.
     pub fn from_bytes(origin: impl Into<PathBuf>, bytes: &[u8]) -> Result<Self> {
         Self::import(origin.into(), bytes.to_vec(), None)
     }
 
     fn import(origin: PathBuf, bytes: Vec<u8>, folder: Option<PathBuf>) -> Result<Self> {
         let name = origin.display().to_string();
-        let options = ImportOptions { folder };
         let size_bytes = bytes.len() as u64;
-        let (graph, diagnostics) =
-            import_onnx_bytes(bytes.into(), &name, &options).map_err(|e| import_error(&origin, e))?;
+        let imported = if is_tflite(&bytes) {
+            import_tflite_bytes(&bytes, &name, &TfliteOptions::default())
+        } else {
+            import_onnx_bytes(bytes.into(), &name, &ImportOptions { folder })
+        };
+        let (graph, diagnostics) = imported.map_err(|e| import_error(&origin, e))?;
         Ok(Self { origin, graph, diagnostics, size_bytes, plan: None })
     }
 
@@ -100,29 +108,36 @@ impl Model {
         export_onnx(&self.graph, &options).map_err(|e| Error::unsupported(codes::MODEL_WRITE, e.to_string()))
     }
 
+    /// Values that live from run to run, with their types. They are neither among the inputs nor the outputs.
+    pub fn states(&self) -> Vec<(String, TensorType)> {
+        let of_graph = |s: &State| (s.name.clone(), self.graph.ty(self.graph.inputs[s.input]).clone());
+        let of_plan = |p: &Plan| p.states.iter().map(|s| (s.name.clone(), p.slots[s.input].ty.clone())).collect();
+        self.plan.as_deref().map_or_else(|| self.graph.states.iter().map(of_graph).collect(), of_plan)
+    }
+
     /// Inputs with their declared types.
     pub fn inputs(&self) -> Vec<(String, TensorType)> {
-        named(&self.graph, &self.graph.inputs)
+        named(&self.graph, self.graph.caller_inputs())
     }
 
     /// Outputs with their declared types.
     pub fn outputs(&self) -> Vec<(String, TensorType)> {
-        named(&self.graph, &self.graph.outputs)
+        named(&self.graph, self.graph.caller_outputs())
     }
 
     /// Symbols that stand on axis 0 of an input: the batch.
     pub fn batch_symbols(&self) -> BTreeSet<String> {
-        let first = |id: &ottava_hal::ValueId| match self.graph.ty(*id).shape.0.first() {
+        let first = |id: ottava_hal::ValueId| match self.graph.ty(id).shape.0.first() {
             Some(Dim::Sym(s)) => Some(s.to_string()),
             _ => None,
         };
-        self.graph.inputs.iter().filter_map(first).collect()
+        self.graph.caller_inputs().filter_map(first).collect()
     }
 
     /// Rows per inference: the fixed extent of axis 0 of the first input, if its file fixes it.
     pub fn fixed_batch(&self) -> Option<usize> {
-        let first = self.graph.inputs.first()?;
-        self.graph.ty(*first).shape.0.first()?.known()
+        let first = self.graph.caller_inputs().next()?;
+        self.graph.ty(first).shape.0.first()?.known()
     }
 
     /// Values for every symbolic dimension: those given, the batch for those on axis 0. A symbol that has no value, or a
@@ -188,6 +203,7 @@ impl Model {
         Ok(Summary {
             inputs: self.inputs(),
             outputs: self.outputs(),
+            states: self.states(),
             ops: self.graph.op_counts(),
             params: constants.map(|t| t.elements() as u64).sum(),
             macs: self.macs(),
@@ -235,8 +251,8 @@ pub(crate) fn graph_macs(graph: &Graph) -> Option<u64> {
     Some(total)
 }
 
-fn named(graph: &Graph, ids: &[ottava_hal::ValueId]) -> Vec<(String, TensorType)> {
-    ids.iter().map(|id| (graph.name_of(*id).to_owned(), graph.ty(*id).clone())).collect()
+fn named(graph: &Graph, ids: impl Iterator<Item = ottava_hal::ValueId>) -> Vec<(String, TensorType)> {
+    ids.map(|id| (graph.name_of(id).to_owned(), graph.ty(id).clone())).collect()
 }
 
 pub(crate) fn is_quantized(node: &ottava_hal::Node) -> bool {
@@ -254,9 +270,9 @@ fn import_error(origin: &Path, e: ImportError) -> Error {
                 .help(format!("the file is damaged or is not an ONNX {message}"))
         }
         ImportError::Refused { diagnostics, .. } => refused(&diagnostics),
-        ImportError::TensorFlowLite { .. } => {
-            Error::unsupported(codes::MODEL_UNSUPPORTED, "TFLite models are not part of this version of Ottava")
-                .help("export the network to ONNX")
+        ImportError::FlatBuffer { offset, place, what, .. } => {
+            Error::invalid(codes::MODEL_FILE, format!("byte {offset}, in {place}: {what}"))
+                .help("the file is damaged or is not a TFLite model")
         }
         ImportError::UnsupportedTensor { .. } | ImportError::Export { .. } => {
             Error::unsupported(codes::MODEL_UNSUPPORTED, e.to_string())

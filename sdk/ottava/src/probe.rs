@@ -38,6 +38,7 @@ pub(crate) fn canonical_unbound(model: &Model, registry: &Registry) -> Result<Gr
 /// The graph with further values as outputs, behind its own.
 pub(crate) fn expose(graph: &Graph, values: &[ValueId]) -> Graph {
     let mut graph = graph.clone();
-    graph.outputs.extend_from_slice(values);
+    let own: Vec<ValueId> = graph.caller_outputs().collect();
+    graph.set_caller_outputs(own.into_iter().chain(values.iter().copied()));
     graph
 }

@@ -1,9 +1,10 @@
 //! From a float model to an ordinary quantized ONNX model.
 
 use crate::batches::Progress;
-use crate::calibrate::{CalibrateOptions, calibrate};
-use crate::data::{Affine, Data};
+use crate::calibrate::{CalibrateOptions, Shard, calibrate};
+use crate::data::{Affine, Data, Feed};
 use crate::error::{Error, Result, codes};
+use crate::mixed::{self, Bench, Goal, MixedPrecision};
 use crate::model::Model;
 use crate::probe;
 use crate::registry::Registry;
@@ -11,7 +12,8 @@ use crate::session::SessionOptions;
 use ottava_graph::{Diagnostic, Graph};
 use ottava_hal::RequantMode;
 use ottava_quantize::recipe::NodeRule;
-use ottava_quantize::{Calibration, Quantized, Recipe};
+use ottava_quantize::search::noise_of;
+use ottava_quantize::{Calibration, Observer, Quantized, Recipe};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -37,7 +39,16 @@ pub struct QuantizeOptions {
     pub recipe: Recipe,
     /// How the model is compiled for calibration.
     pub session: SessionOptions,
+    /// Quantize by the recipe alone, however large the error: no tensor is kept in float that it does not name.
+    pub strict: bool,
 }
+
+/// Below this ratio of the outputs, tensors are kept in float without being asked for, decibel.
+const FLOOR_DB: f64 = 20.0;
+/// As long as at most this share of the multiply-accumulates leaves 8 bits.
+const FLOOR_MACS: f64 = 0.1;
+/// The quick look, which measures ranges on their own samples, must exceed the floor by this to settle the matter.
+const QUICK_MARGIN_DB: f64 = 6.0;
 
 /// A quantized model and the account of how it came about.
 #[derive(Debug, Clone)]
@@ -48,6 +59,8 @@ pub struct QuantizedModel {
     pub bytes: Vec<u8>,
     /// What was quantized, what stays in float and why, and the complete recipe.
     pub report: ottava_quantize::Report,
+    /// The search for mixed precision, if there was one.
+    pub mixed: Option<MixedPrecision>,
     /// Findings worth a look.
     pub diagnostics: Vec<Diagnostic>,
 }
@@ -66,19 +79,18 @@ impl Model {
         self.check_float()?;
         let canonical = probe::canonical_unbound(self, registry)?;
         let recipe = &options.recipe;
-        let result = match source {
-            Source::Dynamic => ottava_quantize::quantize_dynamic(&canonical, recipe),
-            Source::Calibration(calibration) => ottava_quantize::quantize(&canonical, calibration, recipe),
+        let (result, mixed) = match source {
             Source::Data { data, affine } => {
-                let observer = Some(recipe.activations.observer);
-                let o = CalibrateOptions { affine, shard: None, observer, session: options.session.clone() };
-                let calibration = calibrate(self, data, registry, &o, progress)?;
-                ottava_quantize::quantize(&canonical, &calibration, recipe)
+                let task = Task { model: self, canonical: &canonical, registry, options, data, affine };
+                task.run(progress)?
             }
+            _ if recipe.target_sqnr_db.is_some() => return Err(needs_data(&self.origin)),
+            Source::Dynamic => (ottava_quantize::quantize_dynamic(&canonical, recipe), None),
+            Source::Calibration(calibration) => (ottava_quantize::quantize(&canonical, calibration, recipe), None),
         };
         let mut result = result.map_err(|e| quantize_error(e, self))?;
         result.diagnostics.extend(unused_rules(recipe, [&canonical, &self.graph]));
-        self.finish(result)
+        self.finish(result, mixed)
     }
 
     /// A model that holds integer operators already has scales of its own, which a second quantization would not keep.
@@ -97,12 +109,84 @@ impl Model {
             .help("quantize the float model that it was made from"))
     }
 
-    fn finish(&self, quantized: Quantized) -> Result<QuantizedModel> {
-        let Quantized { graph, report, diagnostics } = quantized;
+    fn finish(&self, quantized: Quantized, mixed: Option<MixedPrecision>) -> Result<QuantizedModel> {
+        let Quantized { graph, mut report, mut diagnostics } = quantized;
+        if let Some(mixed) = &mixed {
+            for node in &mut report.float {
+                node.reason = mixed.reason(&node.name).unwrap_or_else(|| std::mem::take(&mut node.reason));
+            }
+            diagnostics.extend(mixed.diagnostic());
+        }
         let metadata = BTreeMap::from([("ottava.recipe".to_owned(), report.recipe.clone())]);
         let bytes = Model { graph, ..self.clone() }.to_bytes(metadata)?;
         let model = Model::from_bytes(&self.origin, &bytes)?;
-        Ok(QuantizedModel { model, bytes, report, diagnostics })
+        Ok(QuantizedModel { model, bytes, report, mixed, diagnostics })
+    }
+}
+
+/// A quantization on data.
+struct Task<'a> {
+    model: &'a Model,
+    canonical: &'a Graph,
+    registry: &'a Registry,
+    options: &'a QuantizeOptions,
+    data: &'a Data,
+    affine: Option<Affine>,
+}
+
+type Outcome = (std::result::Result<Quantized, ottava_quantize::Error>, Option<MixedPrecision>);
+
+impl Task<'_> {
+    /// Calibrates, looks for mixed precision where the target or the floor asks for it, and quantizes.
+    fn run(&self, progress: &mut Progress) -> Result<Outcome> {
+        let recipe = &self.options.recipe;
+        let (calibration, folds) = self.calibrate(progress)?;
+        let goal = match recipe.target_sqnr_db {
+            Some(db) => Some(Goal { db, max_macs: recipe.max_float_macs.unwrap_or(1.0), required: true }),
+            None if self.options.strict || recipe.integer_only => None,
+            None => self.floor(&calibration)?,
+        };
+        let Some(goal) = goal else {
+            return Ok((ottava_quantize::quantize(self.canonical, &calibration, recipe), None));
+        };
+        let (found, mixed) = mixed::search(&self.bench(folds)?, recipe, goal, progress)?;
+        Ok((ottava_quantize::quantize(self.canonical, &calibration, &found), Some(mixed)))
+    }
+
+    /// The floor as a goal, unless a quick look shows that the network is far above it.
+    fn floor(&self, calibration: &Calibration) -> Result<Option<Goal>> {
+        let quick = self.bench(vec![calibration.clone()])?.noise(&self.options.recipe)?;
+        let max_macs = self.options.recipe.max_float_macs.unwrap_or(FLOOR_MACS).min(FLOOR_MACS);
+        let low = quick > noise_of(FLOOR_DB + QUICK_MARGIN_DB);
+        Ok(low.then_some(Goal { db: FLOOR_DB, max_macs, required: false }))
+    }
+
+    fn bench(&self, calibrations: Vec<Calibration>) -> Result<Bench<'_>> {
+        let net = (self.model, self.canonical);
+        Bench::new(net, self.registry, &self.options.session, (self.data, self.affine), calibrations)
+    }
+
+    /// The statistics of all rows, and for each half of the rows those of the other half.
+    fn calibrate(&self, progress: &mut Progress) -> Result<(Calibration, Vec<Calibration>)> {
+        let observer = self.options.recipe.activations.observer;
+        let go = |shard, progress: &mut Progress| {
+            let session = self.options.session.clone();
+            let o = CalibrateOptions { affine: self.affine, shard, observer: Some(observer), session };
+            calibrate(self.model, self.data, self.registry, &o, progress)
+        };
+        let rows = Feed::new(self.data, &self.model.inputs(), self.affine)?.n_rows;
+        // A moving average is of one series of samples and has no halves.
+        if rows < 2 || matches!(observer, Observer::MovingAverage(_)) {
+            let all = go(None, progress)?;
+            return Ok((all.clone(), vec![all]));
+        }
+        let shard = |index| Some(Shard { index, count: 2 });
+        let first = go(shard(0), &mut |n, _| progress(n, rows as u64))?;
+        let done = first.samples();
+        let second = go(shard(1), &mut |n, _| progress(done + n, rows as u64))?;
+        let mut all = first.clone();
+        all.merge(&second).map_err(|e| quantize_error(e, self.model))?;
+        Ok((all, vec![second, first]))
     }
 }
 
@@ -136,11 +220,18 @@ fn check_offered(registry: &Registry, recipe: &Recipe) -> Result<()> {
         let what = "quantizing for another requantization than Fp32Rne";
         return refuse(codes::CONFIG_UNAVAILABLE, "requantize", what, "write `requantize: Fp32Rne`");
     }
-    if recipe.target_sqnr_db.is_some() {
-        let what = "keeping nodes in float until a signal-to-noise ratio is reached";
-        return refuse(codes::RECIPE, "target_sqnr_db", what, "write `target_sqnr_db: None`, name nodes in `nodes`");
+    if recipe.target_sqnr_db.is_some() && recipe.integer_only {
+        let what = "keeping nodes in float in an integer-only network";
+        return refuse(codes::RECIPE, "target_sqnr_db", what, "write `target_sqnr_db: None` or `integer_only: false`");
     }
     Ok(())
+}
+
+fn needs_data(origin: &Path) -> Error {
+    Error::invalid(codes::RECIPE, "a target for the output's signal-to-noise ratio is measured by running the network")
+        .in_file(origin)
+        .at("key `target_sqnr_db`")
+        .help("give calibration data, not statistics of it")
 }
 
 /// A warning for each pattern that matches no node: a misspelt name would go unnoticed.
@@ -157,7 +248,7 @@ fn unused_rules(recipe: &Recipe, graphs: [&Graph; 2]) -> Vec<Diagnostic> {
     recipe.nodes.iter().filter(|rule| !names().any(|name| rule.glob.is_match(name))).map(warn).collect()
 }
 
-fn quantize_error(e: ottava_quantize::Error, model: &Model) -> Error {
+pub(crate) fn quantize_error(e: ottava_quantize::Error, model: &Model) -> Error {
     use ottava_quantize::Error as Q;
     let text = e.to_string();
     let error = match e {

@@ -1,8 +1,8 @@
 //! A network compiled for devices, ready to run.
 //!
 //! A [`Session`] is `Send + Sync`: any number of threads may call [`Session::run`] at the same time, each inference has
-//! its own buffers. A session with [`SessionOptions::state`] keeps the values of named outputs and hands them to named
-//! inputs of the next run; its runs go one after the other.
+//! its own buffers. A session with state (variables of the model, or [`SessionOptions::state`], which hands the values of
+//! named outputs to named inputs of the next run) keeps it from run to run; its runs go one after the other.
 
 use crate::compiled::{self, Avoid, Compiled};
 use crate::config::Fallback;
@@ -10,13 +10,13 @@ use crate::error::{Error, Result, codes};
 use crate::model::Model;
 use crate::registry::{DeviceOptions, OpenDevice, REFERENCE, Registry};
 use crate::report::{PartitionReport, Report};
+use crate::session_state::State;
 use crate::suggest;
 use crate::tuning::TuningReport;
 use ottava_graph::{Diagnostic, Graph};
 use ottava_hal::{Status, Tensor, TensorType};
 use ottava_plan::Plan;
 use ottava_runtime::{DeviceEntry, Event, LoadError, Pending, Reopen, RunOptions, RunReport, Runner, RunnerOptions};
-use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -39,6 +39,8 @@ pub struct SessionOptions {
     pub in_flight: Option<usize>,
     /// Inputs that take the value of an output of the run before, zeros at first: input name, output name.
     pub state: Vec<(String, String)>,
+    /// Inferences after which a session with state goes back to its first values by itself; 0: only [`Session::reset`].
+    pub reset_every: usize,
 }
 
 /// A network compiled for devices.
@@ -50,13 +52,6 @@ pub struct Session {
     state: Option<State>,
     report: Report,
     timeout: Option<Duration>,
-}
-
-/// Values that live from run to run.
-struct State {
-    /// Index of the input, index of the output that it takes.
-    links: Vec<(usize, usize)>,
-    values: Mutex<Vec<Tensor>>,
 }
 
 impl Session {
@@ -127,7 +122,8 @@ impl Session {
             device: String::new(),
             error: ottava_hal::Error::invalid(e.detail().to_string()),
         };
-        let state = State::new(&options.state, &inputs, &outputs).map_err(wrong)?;
+        let state = State::new(&runner.plan().states, &options.state, (&inputs, &outputs), options.reset_every);
+        let state = state.map_err(wrong)?;
         let report = report(&runner, diagnostics, tuning);
         Ok(Self { origin, runner, inputs, outputs, state, report, timeout: options.timeout })
     }
@@ -156,21 +152,29 @@ impl Session {
 
     /// Runs once, inputs and outputs in the model's order (without the inputs that are state).
     pub fn run_ordered(&self, inputs: &[Tensor], profile: bool) -> Result<(Vec<Tensor>, RunReport)> {
+        let deadline = self.timeout.and_then(|t| Instant::now().checked_add(t));
+        self.run_until(inputs, RunOptions { profile }, deadline)
+    }
+
+    /// One run; with state, after those before it. A run that fails changes no state.
+    fn run_until(
+        &self,
+        inputs: &[Tensor],
+        options: RunOptions,
+        deadline: Option<Instant>,
+    ) -> Result<(Vec<Tensor>, RunReport)> {
         let failed = |e| Error::run(&self.origin, e);
-        let options = RunOptions { profile };
-        let run = |inputs: &[Tensor]| match self.timeout.and_then(|t| Instant::now().checked_add(t)) {
+        let run = |inputs: &[Tensor]| match deadline {
             Some(deadline) => self.runner.run_by(inputs, options, deadline).map_err(failed),
             None => self.runner.run(inputs, options).map_err(failed),
         };
         let Some(state) = &self.state else {
             return run(inputs);
         };
-        let mut values = state.values.lock();
-        let result = run(&state.merge(inputs, &values, self.inputs.len()))?;
-        for (slot, (_, output)) in values.iter_mut().zip(&state.links) {
-            slot.clone_from(&result.0[*output]);
-        }
-        Ok(result)
+        let mut now = state.enter();
+        let (mut outputs, report) = run(&state.merge(inputs, &now))?;
+        state.keep(&mut outputs, &mut now);
+        Ok((outputs, report))
     }
 
     /// As [`Self::run_ordered`], into tensors of the caller, one per output of the model. Those that have the type of their
@@ -208,7 +212,7 @@ impl Session {
         options: RunOptions,
         deadline: Instant,
     ) -> Result<(Vec<Tensor>, RunReport)> {
-        self.runner.run_by(inputs, options, deadline).map_err(|e| Error::run(&self.origin, e))
+        self.run_until(inputs, options, Some(deadline))
     }
 
     /// The plan that runs.
@@ -221,19 +225,19 @@ impl Session {
         self.runner.events()
     }
 
-    /// Sets all state back to zeros.
+    /// Whether runs depend on the runs before.
+    pub fn is_stateful(&self) -> bool {
+        self.state.is_some()
+    }
+
+    /// Sets all state back to its first values: those of the model's variables, zeros for [`SessionOptions::state`].
     pub fn reset(&self) -> Result<()> {
-        match &self.state {
-            Some(state) => {
-                *state.values.lock() = zeros(&state.links, &self.inputs)?;
-                Ok(())
-            }
-            None => Ok(()),
-        }
+        self.state.iter().for_each(State::reset);
+        Ok(())
     }
 
     fn is_state(&self, input: usize) -> bool {
-        self.state.as_ref().is_some_and(|s| s.links.iter().any(|(i, _)| *i == input))
+        self.state.as_ref().is_some_and(|s| s.feeds(input))
     }
 
     fn order(&self, given: &[(&str, Tensor)]) -> Result<Vec<Tensor>> {
@@ -253,56 +257,6 @@ impl Session {
         };
         wanted.iter().map(one).collect()
     }
-}
-
-impl State {
-    fn new(
-        links: &[(String, String)],
-        inputs: &[(String, TensorType)],
-        outputs: &[(String, TensorType)],
-    ) -> Result<Option<Self>> {
-        if links.is_empty() {
-            return Ok(None);
-        }
-        let index = |list: &[(String, TensorType)], name: &str, what: &str| {
-            list.iter().position(|(n, _)| n == name).ok_or_else(|| {
-                Error::invalid(codes::MODEL_NAME, format!("the model has no {what} `{name}`"))
-                    .help(suggest::hint(name, list.iter().map(|(n, _)| n.as_str())))
-            })
-        };
-        let mut found = Vec::with_capacity(links.len());
-        for (input, output) in links {
-            let (i, o) = (index(inputs, input, "input")?, index(outputs, output, "output")?);
-            if inputs[i].1.dtype != outputs[o].1.dtype || inputs[i].1.shape != outputs[o].1.shape {
-                return Err(Error::invalid(
-                    codes::MODEL_NAME,
-                    format!("output `{output}` does not fit input `{input}`"),
-                )
-                .found(&outputs[o].1)
-                .expected(&inputs[i].1));
-            }
-            found.push((i, o));
-        }
-        let values = Mutex::new(zeros(&found, inputs)?);
-        Ok(Some(Self { links: found, values }))
-    }
-
-    /// The caller's inputs with the state in its places.
-    fn merge(&self, given: &[Tensor], values: &[Tensor], n_inputs: usize) -> Vec<Tensor> {
-        let mut rest = given.iter();
-        let state = |i: usize| self.links.iter().position(|(input, _)| *input == i);
-        (0..n_inputs).filter_map(|i| state(i).map_or_else(|| rest.next(), |s| values.get(s)).cloned()).collect()
-    }
-}
-
-fn zeros(links: &[(usize, usize)], inputs: &[(String, TensorType)]) -> Result<Vec<Tensor>> {
-    let one = |(i, _): &(usize, usize)| {
-        let (name, ty) = &inputs[*i];
-        let fail = |what: String| Error::invalid(codes::MODEL_DIM, format!("state `{name}`: {what}"));
-        let shape = ty.shape.known().ok_or_else(|| fail(format!("its shape {} is not fixed", ty.shape)))?;
-        Tensor::zeros(ty.dtype, &shape).map_err(|e| fail(e.to_string()))
-    };
-    links.iter().map(one).collect()
 }
 
 /// A model is placed again at most this often.

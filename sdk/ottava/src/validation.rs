@@ -48,7 +48,7 @@ struct Probe {
 impl Probe {
     fn new(model: &Model, graph: &Graph, values: &[ValueId], registry: &Registry, o: &SessionOptions) -> Result<Self> {
         let session = Session::of_graph(model, &probe::expose(graph, values), registry, o)?;
-        Ok(Self { session, n_own: graph.outputs.len() })
+        Ok(Self { session, n_own: graph.caller_outputs().count() })
     }
 
     /// Own outputs, and the inner values.

@@ -19,7 +19,7 @@ use super::twin::Form;
 use super::{Placement, Target};
 use ottava_graph::{Diagnostic, Extracted, Graph, Result, extract};
 use ottava_hal::{Error, Status, ValueId, Verdict};
-use ottava_plan::{DeviceNeed, Partition, Plan, Slot};
+use ottava_plan::{DeviceNeed, Partition, Plan, Slot, StateVar};
 use std::collections::BTreeMap;
 
 /// Rounds in which devices may take back what they have said.
@@ -231,7 +231,7 @@ fn strike_refused(survey: &mut Survey, solution: &Solution, harsh: bool) -> usiz
 fn plan(graph: &Graph, rules: &Rules, survey: &mut Survey, solution: &Solution) -> Plan {
     let draft = &solution.draft;
     let mut slots = Slots { graph: &draft.graph, of: BTreeMap::new(), list: Vec::new() };
-    let inputs = graph.inputs.iter().map(|id| slots.get(*id)).collect();
+    let inputs = graph.caller_inputs().map(|id| slots.get(id)).collect();
     let mut partitions = Vec::with_capacity(solution.runs.len());
     for (((target, nodes), part), est_ns) in solution.runs.iter().zip(&solution.parts).zip(&solution.est_ns) {
         let bridge = |i: &&usize| matches!(draft.seats[**i].origin, Origin::Bridge { .. });
@@ -251,11 +251,19 @@ fn plan(graph: &Graph, rules: &Rules, survey: &mut Survey, solution: &Solution) 
             constants.insert(slots.get(*id), data.clone());
         }
     }
-    let outputs = graph.outputs.iter().map(|id| slots.get(*id)).collect();
+    let outputs = graph.caller_outputs().map(|id| slots.get(id)).collect();
+    let state = |s: &ottava_graph::State| StateVar {
+        name: s.name.clone(),
+        input: slots.get(graph.inputs[s.input]),
+        output: slots.get(graph.outputs[s.output]),
+        initial: s.initial.clone(),
+    };
+    let states = graph.states.iter().map(state).collect();
     Plan {
         name: graph.name.clone(),
         inputs,
         outputs,
+        states,
         constants: constants.into_iter().collect(),
         devices: needs(survey.targets, &partitions),
         placed: explain::placed(graph, rules, survey, solution),

@@ -12,12 +12,19 @@ mod fold_batch_norm;
 mod fold_constants;
 mod fold_qdq;
 mod fuse_activation;
+mod fuse_functions;
+mod fuse_norms;
 mod fuse_residual;
 mod inline_control;
+mod mask_rows;
 mod merge_bridges;
+mod moments;
 mod move_bridges;
+mod pattern;
+mod polynomial;
 mod remove_identities;
 pub(crate) mod rules;
+mod tabulate_scalars;
 mod type_qdq;
 mod type_weights;
 
@@ -38,6 +45,8 @@ pub static CANONICAL: &[Pass] = passes![
     remove_identities,
     fold_constants,
     inline_control,
+    fuse_functions,
+    fuse_norms,
     fold_batch_norm,
     attach_bias,
     cancel_transposes,
@@ -53,11 +62,13 @@ pub static QUANTIZED: &[Pass] = passes![
     type_qdq,
     absorb_activation,
     move_bridges,
+    mask_rows,
     fold_qdq,
     fuse_residual,
     move_bridges,
     merge_bridges,
     build_tables,
+    tabulate_scalars,
     cancel_transposes,
     fuse_activation,
     fold_dequantized,

@@ -8,7 +8,9 @@
 //! const %w : s8[2,1,3,3] per_axis(0, [0.5, 0.25], [0, 0]) = hex "01ff.."
 //! %y : u8[N,2,6,6] per_tensor(0.1, 3) = "conv" Conv.22(%x, %w, _) {strides = [1, 1]} requant fp32_rne clamp(3, 255)
 //! output %y
+//! state "h" 1 1 = [0, 0]
 //! ```
+//! A state names its places among the inputs and outputs, counted from 0, and its first value.
 //! Names that are no plain words are quoted. Constants of up to 16 elements are written as numbers, larger ones as the
 //! hexadecimal bytes of their little-endian elements, so nothing is lost either way.
 
@@ -67,6 +69,8 @@ mod tests {
         relu.outputs = vec![z];
         g.nodes.push(relu);
         g.outputs = vec![y, z, y];
+        let h = g.add_value("h", TensorType::fixed(DataType::S16, &[2]));
+        g.add_state("h state", h, h, Tensor::from_ints(DataType::S16, &[2], &[0, -7]).unwrap());
         g
     }
 
@@ -78,6 +82,7 @@ mod tests {
         assert_eq!(again.nodes, sample().nodes);
         assert_eq!(again.name, sample().name);
         assert_eq!((again.inputs, again.outputs), (sample().inputs, sample().outputs));
+        assert_eq!(again.states, sample().states);
     }
 
     #[test]
@@ -89,6 +94,7 @@ mod tests {
         assert!(broken("output %y", "output %nowhere").contains("nowhere"));
         assert!(broken("(%x, ", "(%later, ").contains("later"));
         assert!(broken("hex \"", "hex \"0g").contains("hex"));
+        assert!(broken("state \"h state\" 1 3", "state \"h state\" 1 4").contains("places"));
     }
 
     #[test]

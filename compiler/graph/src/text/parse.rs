@@ -2,10 +2,10 @@
 
 use super::HEADER;
 use super::lex::{Token, lex};
-use crate::{Activation, Graph, Phase, to_program};
+use crate::{Activation, Graph, Phase, State, to_program};
 use ottava_hal::{
-    Attr, DataType, Dim, Error, Layout, Node, Program, QuantParams, RequantMode, Result, Scheme, Shape, Tensor, TensorType,
-    ValueId,
+    Attr, DataType, Dim, Error, Layout, Node, Program, QuantParams, RequantMode, Result, Scheme, Shape, Tensor,
+    TensorType, ValueId,
 };
 use std::collections::BTreeMap;
 use std::str::FromStr;
@@ -41,6 +41,7 @@ impl Parser<'_> {
             Some(Token::Word(w)) if w == "input" => self.input(),
             Some(Token::Word(w)) if w == "const" => self.constant(),
             Some(Token::Word(w)) if w == "output" => self.output(),
+            Some(Token::Word(w)) if w == "state" => self.state(),
             _ => self.node(),
         }?;
         match self.peek() {
@@ -84,6 +85,19 @@ impl Parser<'_> {
         self.at = 1;
         let id = self.reference()?;
         self.graph.outputs.push(id);
+        Ok(())
+    }
+
+    /// `state NAME I O = DATA`: places among the inputs and outputs, which stand above.
+    fn state(&mut self) -> Result<()> {
+        self.at = 1;
+        let (name, input, output) = (self.name()?, self.parsed::<usize>()?, self.parsed::<usize>()?);
+        let Some(id) = self.graph.inputs.get(input).copied().filter(|_| output < self.graph.outputs.len()) else {
+            return self.fail("places of an input and an output above");
+        };
+        self.expect("=")?;
+        let initial = self.data(&self.graph.ty(id).clone())?;
+        self.graph.states.push(State { name, input, output, initial });
         Ok(())
     }
 

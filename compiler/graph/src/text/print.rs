@@ -24,6 +24,9 @@ pub fn print(graph: &Graph) -> String {
     }
     g.nodes.iter().for_each(|node| line(node_text(g, node)));
     g.outputs.iter().for_each(|id| line(format!("output {}", reference(g, *id))));
+    for s in &g.states {
+        line(format!("state {} {} {} = {}", quoted(&s.name), s.input, s.output, data_text(&s.initial)));
+    }
     out
 }
 

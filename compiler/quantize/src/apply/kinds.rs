@@ -20,8 +20,12 @@ pub(crate) enum Kind {
     Clamp,
     /// Elements are moved: both sides have the same parameters.
     Move,
-    /// Softmax, quantized only where it feeds the network's outputs.
+    /// Softmax, quantized where it feeds the network's outputs, or everywhere if everything is to be.
     Softmax,
+    /// A normalization of rows or a sum over axes: it has an integer form, taken where everything is to be quantized.
+    Reserved,
+    /// A part of a larger form that reads data in this slot only; what else it reads are flags.
+    Part(usize),
     /// Stays in float, for this reason.
     Float(String),
 }
@@ -43,6 +47,7 @@ pub(crate) fn kind_of(graph: &Graph, node: &Node) -> Kind {
         "Relu" => Kind::Clamp,
         "Clip" => clip(graph, node),
         "Softmax" => Kind::Softmax,
+        "LayerNormalization" | "RMSNormalization" | "ReduceSum" if node.outputs.len() == 1 => Kind::Reserved,
         "Identity" | "Concat" | "Max" | "Min" | "Pad" | "Resize" => Kind::Move,
         _ => by_rule(node),
     }
@@ -85,6 +90,9 @@ fn gemm(graph: &Graph, node: &Node) -> Kind {
 
 /// The input slots that carry the data a node works on.
 pub(crate) fn data_slots(graph: &Graph, node: &Node, kind: &Kind) -> Vec<usize> {
+    if let Kind::Part(slot) = kind {
+        return vec![*slot];
+    }
     let limit = match kind {
         Kind::Product => 2,
         Kind::Pointwise if matches!(node.op.as_str(), "Add" | "Sub" | "Mul" | "Div") => 2,
@@ -98,6 +106,27 @@ pub(crate) fn data_slots(graph: &Graph, node: &Node, kind: &Kind) -> Vec<usize> 
 pub(crate) fn is_float(graph: &Graph, id: ValueId) -> bool {
     let ty = graph.ty(id);
     ty.quant.is_none() && ty.dtype == DataType::F32
+}
+
+/// Whether a node normalizes rows.
+pub(crate) fn is_norm(node: &Node) -> bool {
+    node.domain.is_empty() && matches!(node.op.as_str(), "LayerNormalization" | "RMSNormalization")
+}
+
+/// The factor by which a Mul or Div with one constant above 0 scales its other operand: the slot of that operand and the
+/// factor.
+pub(crate) fn scaling(graph: &Graph, node: &Node) -> Option<(usize, f64)> {
+    let number = |slot: usize| {
+        let data = node.input(slot).and_then(|id| graph.constant(id)).filter(|t| t.elements() == 1)?;
+        let value = f64::from(*data.to_f32s().ok()?.first()?);
+        (value.is_finite() && value > 0.0).then_some(value)
+    };
+    match node.op.as_str() {
+        _ if !node.domain.is_empty() => None,
+        "Mul" => number(1).map(|v| (0, v)).or_else(|| number(0).map(|v| (1, v))),
+        "Div" => number(1).map(|v| (0, v.recip())),
+        _ => None,
+    }
 }
 
 /// The range that a function's values have by definition, written so that an asymmetric 8-bit scale is 1/256 or 1/128.

@@ -6,6 +6,7 @@
 //! | `observe` | what to watch during calibration |
 //! | `kinds` | what each operator is to the quantizer |
 //! | `plan` | which nodes are quantized, what fuses, which values share parameters |
+//! | `placement` | what the search for mixed precision asks about a plan |
 //! | `groups` | the union-find behind shared parameters |
 //! | `ranges` | from calibration to parameters |
 //! | `products` | weights, biases and their correction |
@@ -20,6 +21,7 @@ mod emit;
 mod groups;
 mod kinds;
 mod observe;
+mod placement;
 mod plan;
 mod products;
 mod ranges;
@@ -33,6 +35,7 @@ use ottava_graph::{Diagnostic, Graph};
 
 pub use dynamic::quantize_dynamic;
 pub use observe::{Observation, fingerprint, observations};
+pub(crate) use placement::Placement;
 pub use ranges::ValueParams;
 pub use report::{FloatNode, Report};
 
@@ -85,10 +88,7 @@ fn check_requests(recipe: &Recipe) -> Result<()> {
     if let Some(correction) = recipe.corrections.iter().find(|c| **c != Correction::BiasCorrection) {
         return unsupported(format!("correction {}", correction.name()), "the quantizer carries out BiasCorrection");
     }
-    match recipe.target_sqnr_db {
-        Some(db) => unsupported(format!("target_sqnr_db: {db}"), "nodes are not searched for by their error yet"),
-        None => Ok(()),
-    }
+    Ok(())
 }
 
 /// Warnings about tensors with NaN or infinities, and notes about those that an outlier left with few bins.

@@ -11,12 +11,15 @@
 //! * behind a product follow, without quantization in between and where the value has a single reader: a constant bias, a
 //!   residual sum, a Relu or Clip (numerics, section 4);
 //! * movers share the parameters of both sides and are quantized where a neighbour is.
+//!
+//! A recipe with `integer_only` quantizes everything that has an integer form. Then a mask before Softmax and the mask of a
+//! mean are flags that the integer operator reads (numerics, section 4), and what is computed only for them is no float.
 
-use ottava_graph::{Graph, Uses};
+use ottava_graph::{Graph, Uses, masks};
 use ottava_hal::{Node, ValueId};
 
 use super::groups::Groups;
-use super::kinds::{Kind, data_slots, is_float, kind_of};
+use super::kinds::{Kind, data_slots, is_float, is_norm, kind_of};
 use super::ranges::Ranges;
 use crate::recipe::Recipe;
 
@@ -30,8 +33,10 @@ pub(crate) enum Fate {
     Quantized,
     /// A mover; quantized if its group is.
     Mover,
-    /// Part of the chain that starts at this node.
+    /// Part of the chain that starts at this node, or of the form that ends there.
     FusedInto(usize),
+    /// Computes a mask that integer operators read as flags.
+    Mask,
     /// Stays in float, for this reason.
     Float(String),
 }
@@ -53,6 +58,8 @@ pub(crate) struct Plan {
     typed: Vec<bool>,
     /// Of these, the ones that come out of convolutions.
     trunk: Vec<bool>,
+    /// Whether everything that has an integer form takes it.
+    everywhere: bool,
 }
 
 impl Plan {
@@ -68,14 +75,18 @@ impl Plan {
             inner: vec![false; n],
             typed: vec![false; n],
             trunk: vec![false; n],
+            everywhere: recipe.integer_only,
         };
         let mut decided = vec![false; graph.nodes.len()];
+        if plan.everywhere {
+            plan.take_masks(graph, recipe, &mut decided);
+        }
         for idx in 0..graph.nodes.len() {
             if !decided[idx] {
                 plan.decide(graph, recipe, ranges, idx, &mut decided);
             }
         }
-        plan.activate(graph);
+        plan.activate(graph, recipe);
         plan
     }
 
@@ -84,13 +95,79 @@ impl Plan {
         !self.inner[id.0] && self.active[self.groups.find(id)]
     }
 
+    /// Whether a value lies inside a fused chain.
+    pub(crate) fn is_inner(&self, id: ValueId) -> bool {
+        self.inner[id.0]
+    }
+
+    /// Whether other values share the parameters of this one.
+    pub(crate) fn is_shared(&self, id: ValueId) -> bool {
+        let root = self.groups.find(id);
+        (0..self.inner.len()).any(|other| other != id.0 && self.groups.find(ValueId(other)) == root)
+    }
+
     /// Whether the node reads its data as integers.
     pub(crate) fn reads_integers(&self, graph: &Graph, idx: usize) -> bool {
         match self.fates[idx] {
             Fate::Quantized | Fate::FusedInto(_) => true,
             Fate::Mover => graph.nodes[idx].outputs.first().is_some_and(|out| self.is_quantized(*out)),
-            Fate::Float(_) => false,
+            Fate::Mask | Fate::Float(_) => false,
         }
+    }
+
+    /// Whether a group holds sums that only normalizations and further sums read: the stream of residuals of a
+    /// transformer, where a few large elements would leave 8 bits too little for all others.
+    pub(crate) fn is_stream(&self, graph: &Graph, root: usize) -> bool {
+        let mut readers = graph.nodes.iter().enumerate().filter(|(idx, node)| {
+            let slots = data_slots(graph, node, &self.kinds[*idx]);
+            let reads = |slot: usize| node.input(slot).is_some_and(|id| self.groups.find(id) == root);
+            self.fates[*idx] != Fate::Mover && self.reads_integers(graph, *idx) && slots.into_iter().any(reads)
+        });
+        let is_sum = |node: &Node| node.op == "Add" && node.domain.is_empty();
+        let (mut normalized, mut others) = (false, false);
+        readers.by_ref().for_each(|(_, node)| {
+            normalized |= is_norm(node);
+            others |= !is_norm(node) && !is_sum(node);
+        });
+        self.everywhere && normalized && !others
+    }
+
+    /// Finds masks, and the nodes that exist for them.
+    fn take_masks(&mut self, graph: &Graph, recipe: &Recipe, decided: &mut [bool]) {
+        let mut mask_nodes: Vec<usize> = Vec::new();
+        for idx in 0..graph.nodes.len() {
+            if recipe.for_node(&graph.nodes[idx].name).activations.is_none() {
+                continue;
+            }
+            if let Some(found) = masks::masked_softmax(graph, &self.uses, idx) {
+                self.part(graph, (found.add, found.slot), idx, decided);
+                mask_nodes.extend(found.mask_nodes);
+            } else if let Some(found) = masks::masked_mean(graph, &self.uses, idx) {
+                self.part(graph, (found.mul, found.slot), idx, decided);
+                self.part(graph, (found.sum, 0), idx, decided);
+                self.kinds[idx] = Kind::Part(0);
+                mask_nodes.extend(found.mask_nodes);
+            }
+        }
+        // What computes a mask for others too stays what it is: they read its numbers.
+        let reads_flags = |idx: usize| mask_nodes.contains(&idx) || matches!(self.kinds[idx], Kind::Part(_));
+        let only_flags = |idx: &usize| {
+            let outputs = &graph.nodes[*idx].outputs;
+            outputs.iter().all(|out| !self.uses.is_output(*out) && self.uses.readers(*out).iter().all(|r| reads_flags(r.0)))
+        };
+        let taken: Vec<usize> = mask_nodes.iter().copied().filter(only_flags).collect();
+        for idx in taken {
+            self.fates[idx] = Fate::Mask;
+            decided[idx] = true;
+        }
+    }
+
+    /// A node that is a part of the form at `head`, which comes later.
+    fn part(&mut self, graph: &Graph, (idx, slot): (usize, usize), head: usize, decided: &mut [bool]) {
+        self.kinds[idx] = Kind::Part(slot);
+        self.fates[idx] = Fate::FusedInto(head);
+        self.inner[graph.nodes[idx].outputs[0].0] = true;
+        decided[idx] = true;
     }
 
     fn decide(&mut self, graph: &Graph, recipe: &Recipe, ranges: &Ranges<'_>, idx: usize, decided: &mut [bool]) {
@@ -126,18 +203,26 @@ impl Plan {
         let slots = data_slots(graph, node, kind);
         let data: Vec<ValueId> = slots.iter().filter_map(|&s| node.input(s)).collect();
         let computed: Vec<ValueId> = data.iter().copied().filter(|id| graph.constant(*id).is_none()).collect();
+        if self.everywhere && computed.is_empty() && node.op == "Gather" && *kind == Kind::Move && !data.is_empty() {
+            // A table of embeddings: rows of an integer constant.
+            return Fate::Mover;
+        }
         if computed.is_empty() || (data.len() < 2 && *kind == Kind::Product) {
             return Fate::Float("it does not read 32-bit floats that are computed".to_owned());
         }
         let all = |flags: &[bool]| computed.iter().all(|id| flags[id.0]);
         match kind {
             Kind::Move => match ranges.ratio(&data) {
+                // Every input is requantized.
+                Some(ratio) if ratio > MAX_RATIO && self.everywhere => Fate::Quantized,
                 Some(ratio) if ratio > MAX_RATIO => Fate::Float(format!(
                     "the ranges of its inputs differ by a factor of {ratio:.0}: shared parameters would erase the smaller one"
                 )),
                 _ => Fate::Mover,
             },
-            Kind::Product => Fate::Quantized,
+            Kind::Product | Kind::Part(_) => Fate::Quantized,
+            _ if self.everywhere => Fate::Quantized,
+            Kind::Reserved => Fate::Float(format!("{} has no integer form that keeps its accuracy", node.op)),
             Kind::Softmax if !self.feeds_outputs(graph, idx) => {
                 Fate::Float("Softmax inside a network keeps its accuracy in float".to_owned())
             }
@@ -237,7 +322,8 @@ impl Plan {
         let add = self.sole_add(graph, recipe, out)?;
         let other = other_operand(&graph.nodes[add], out)?;
         // The sum is made where its last operand is ready, so the other one has been decided by now or is not fused here.
-        (trunk && self.trunk[other.0] && !self.inner[other.0] && same_shape(graph, out, other)).then_some(add)
+        let quantized = trunk && self.trunk[other.0] || self.everywhere && self.typed[other.0];
+        (quantized && !self.inner[other.0] && same_shape(graph, out, other)).then_some(add)
     }
 
     fn sole_add(&self, graph: &Graph, recipe: &Recipe, out: ValueId) -> Option<usize> {
@@ -247,9 +333,16 @@ impl Plan {
         allowed.then_some(add)
     }
 
+    /// Whether a value has readers and the recipe keeps all of them in float.
+    fn is_left_to_float(&self, graph: &Graph, recipe: &Recipe, id: ValueId) -> bool {
+        let readers = self.uses.readers(id);
+        let is_float = |&(idx, _): &(usize, usize)| recipe.for_node(&graph.nodes[idx].name).activations.is_none();
+        !readers.is_empty() && readers.iter().all(is_float)
+    }
+
     /// Marks the groups that are quantized: an operator that always quantizes writes into them, or an operator that wants
     /// integers reads from them.
-    fn activate(&mut self, graph: &Graph) {
+    fn activate(&mut self, graph: &Graph, recipe: &Recipe) {
         for idx in 0..graph.nodes.len() {
             let node = &graph.nodes[idx];
             let head = match self.fates[idx] {
@@ -263,9 +356,11 @@ impl Plan {
                     self.active[root] = true;
                 }
             }
-            // A matrix product may hand its sum on in float; everything else writes integers.
-            let may_stay_float = matches!(graph.nodes[head].op.as_str(), "MatMul" | "Gemm");
+            // A matrix product may hand its sum on in float, and so may a convolution to nodes that the recipe keeps in
+            // float; everything else writes integers.
             let out = node.outputs[0];
+            let may_stay_float = matches!(graph.nodes[head].op.as_str(), "MatMul" | "Gemm")
+                || (self.kinds[head] == Kind::Product && self.is_left_to_float(graph, recipe, out));
             if !self.inner[out.0] && !may_stay_float {
                 let root = self.groups.find(out);
                 self.active[root] = true;

@@ -10,7 +10,7 @@ use crate::channels::ChannelLayout;
 use crate::error::{Error, Result};
 use crate::params::Grid;
 use crate::recipe::{Granularity, Weights};
-use crate::weights::{QuantizedWeights, WeightMethod, quantize_weights, with_scales};
+use crate::weights::{QuantizedWeights, quantize_weights_with_zero, with_scales};
 
 /// How the weights of a product lie in memory, seen from its sums.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -95,7 +95,8 @@ impl Product<'_> {
             Granularity::PerTensor => ChannelLayout { channels: 1, inner: weights.len() },
             Granularity::Blocked(block) => return Err(blocked(block)),
         };
-        let mut quantized = quantize_weights(name, &weights, layout, grid, WeightMethod::MinMax)?;
+        let how = (self.weights.observer, self.weights.zero_point);
+        let mut quantized = quantize_weights_with_zero(name, &weights, layout, grid, how)?;
         let bias = self.corrected(bias, &weights, &quantized);
         if let Some(bias) = &bias {
             if let Some(position) = bias.iter().position(|b| !b.is_finite()) {
@@ -159,7 +160,7 @@ impl Product<'_> {
         if raised > 0 {
             let message = format!("the weight scale of {raised} channels was raised so that the bias fits 32 bits");
             notes.push(Diagnostic::warning("Q0102", &self.node.name, message));
-            *quantized = with_scales(weights, quantized.layout, grid, scales);
+            *quantized = with_scales(weights, quantized.layout, grid, scales, quantized.zero_point);
         }
     }
 }

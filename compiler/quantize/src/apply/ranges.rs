@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use ottava_graph::{Diagnostic, Graph};
 use ottava_hal::{DataType, ValueId};
 
-use super::kinds::fixed_range;
+use super::kinds::{fixed_range, scaling};
 use super::plan::{Fate, Plan};
 use crate::calibration::Calibration;
 use crate::error::{Error, Result};
+use crate::observers::Observer;
 use crate::params::{Range, params_for};
 use crate::recipe::{Activations, Recipe};
 
@@ -94,7 +95,7 @@ impl Ranges<'_> {
     ) -> Result<BTreeMap<usize, ValueParams>> {
         let mut params = BTreeMap::new();
         for (root, sources) in self.sources(plan) {
-            let activations = self.activations_of(plan, root, &sources);
+            let activations = self.widened(plan, root, self.activations_of(plan, root, &sources));
             let mut range: Option<Range> = None;
             for id in sources {
                 let own = match self.defined_range(plan, id, &activations) {
@@ -112,7 +113,37 @@ impl Ranges<'_> {
             let (dtype, range) = (activations.dtype, (range.lo, range.hi));
             params.insert(root, ValueParams { dtype, scale: chosen.scale, zero_point: chosen.zero_point, range });
         }
+        self.scale_in_proportion(plan, &mut params);
         Ok(params)
+    }
+
+    /// The stream of residuals in 16 bits over its whole range, unless the recipe says otherwise.
+    fn widened(&self, plan: &Plan, root: usize, activations: Activations) -> Activations {
+        let default = activations == self.recipe.activations && activations.dtype.bits() == 8;
+        if default && plan.is_stream(self.graph, root) {
+            return Activations { dtype: DataType::S16, symmetric: true, observer: Observer::MinMax };
+        }
+        activations
+    }
+
+    /// What a positive constant scales takes the parameters of its source, scaled: the integers are the same.
+    fn scale_in_proportion(&self, plan: &Plan, params: &mut BTreeMap<usize, ValueParams>) {
+        for (idx, node) in self.graph.nodes.iter().enumerate() {
+            let Some((slot, factor)) = scaling(self.graph, node).filter(|_| plan.fates[idx] == Fate::Quantized) else {
+                continue;
+            };
+            let (Some(x), out) = (node.input(slot), node.outputs[0]) else { continue };
+            let (from, to) = (plan.groups.find(x), plan.groups.find(out));
+            // A value of a larger group shares its parameters with others.
+            let alone = !plan.is_inner(out) && !plan.is_shared(out);
+            let Some(source) = params.get(&from).copied().filter(|_| alone && from != to) else { continue };
+            let scale = (f64::from(source.scale) * factor) as f32;
+            let same_type = params.get(&to).is_some_and(|p| p.dtype == source.dtype);
+            if same_type && scale.is_normal() {
+                let range = (source.range.0 * factor, source.range.1 * factor);
+                params.insert(to, ValueParams { scale, range, ..source });
+            }
+        }
     }
 
     /// By group: the values that no mover of the group computes. The range of the others follows from theirs.

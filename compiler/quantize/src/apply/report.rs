@@ -39,7 +39,7 @@ pub(crate) fn report(graph: &Graph, plan: &Plan, params: &BTreeMap<usize, ValueP
     for (idx, node) in graph.nodes.iter().enumerate() {
         let computes_floats = node.outputs.iter().any(|out| is_float(graph, *out));
         let reason = match &plan.fates[idx] {
-            _ if plan.reads_integers(graph, idx) => {
+            fate if *fate == Fate::Mask || plan.reads_integers(graph, idx) => {
                 report.quantized.push(node.name.clone());
                 continue;
             }

@@ -12,6 +12,7 @@ use ottava_hal::DataType;
 
 use crate::observers::Observer;
 use crate::params::{Grid, Target};
+use crate::weights::{WeightMethod, WeightZero};
 
 /// The version of the text form.
 pub const VERSION: u32 = 1;
@@ -84,16 +85,25 @@ pub struct Weights {
     pub dtype: DataType,
     /// How many weights share a scale.
     pub granularity: Granularity,
+    /// How ranges are chosen.
+    pub observer: WeightMethod,
+    /// Where the zero point lies.
+    pub zero_point: WeightZero,
 }
 
 impl Default for Weights {
     fn default() -> Self {
-        Self { dtype: DataType::S8, granularity: Granularity::PerChannel }
+        Self {
+            dtype: DataType::S8,
+            granularity: Granularity::PerChannel,
+            observer: WeightMethod::default(),
+            zero_point: WeightZero::default(),
+        }
     }
 }
 
 impl Weights {
-    /// The integers that the weights may take; symmetric about zero, so the smallest one stays unused.
+    /// The integers that the weights may take; symmetric about the middle, so the smallest one stays unused.
     pub fn grid(&self) -> Grid {
         match self.dtype {
             DataType::U8 => Grid::U8_WEIGHTS,
@@ -181,6 +191,10 @@ pub struct WeightRule {
     pub dtype: Option<DataType>,
     /// Another granularity.
     pub granularity: Option<Granularity>,
+    /// Another observer.
+    pub observer: Option<WeightMethod>,
+    /// Another place of the zero point.
+    pub zero_point: Option<WeightZero>,
 }
 
 /// How image files become input tensors.
@@ -256,16 +270,18 @@ impl Recipe {
         if let Some(rule) = rule.weights {
             choice.weights.dtype = rule.dtype.unwrap_or(choice.weights.dtype);
             choice.weights.granularity = rule.granularity.unwrap_or(choice.weights.granularity);
+            choice.weights.observer = rule.observer.unwrap_or(choice.weights.observer);
+            choice.weights.zero_point = rule.zero_point.unwrap_or(choice.weights.zero_point);
         }
         choice
     }
 
-    /// Adds an override behind those that are there.
+    /// Adds an override before those that are there, so that it wins.
     pub fn keep_float(&mut self, node: &str) {
         let escaped = globset::escape(node);
         if let Ok(glob) = parse::compile_glob(&escaped) {
             let activations = Some(ActivationRule::Float);
-            self.nodes.push(NodeRule { name: escaped, glob, activations, weights: None });
+            self.nodes.insert(0, NodeRule { name: escaped, glob, activations, weights: None });
         }
     }
 }

@@ -13,6 +13,7 @@ use super::{
 };
 use crate::error::{Error, Result};
 use crate::observers::Observer;
+use crate::weights::{WeightMethod, WeightZero};
 
 /// `Some(..)` may be left out, which RON calls implicit.
 fn options() -> Options {
@@ -141,6 +142,8 @@ fn weights(fields: WeightFields) -> Result<Weights> {
     Ok(Weights {
         dtype: rule.dtype.unwrap_or(defaults.dtype),
         granularity: rule.granularity.unwrap_or(defaults.granularity),
+        observer: rule.observer.unwrap_or(defaults.observer),
+        zero_point: rule.zero_point.unwrap_or(defaults.zero_point),
     })
 }
 
@@ -154,7 +157,16 @@ fn weight_rule(fields: WeightFields) -> Result<WeightRule> {
         Some(wire::Granularity::PerChannel) => Some(Granularity::PerChannel),
         None => None,
     };
-    Ok(WeightRule { dtype: fields.dtype.map(weight_type), granularity })
+    let observer = fields.observer.map(|observer| match observer {
+        wire::WeightObserver::MinMax => WeightMethod::MinMax,
+        wire::WeightObserver::Mse => WeightMethod::Mse,
+    });
+    let zero_point = fields.zero_point.map(|zero| match zero {
+        wire::WeightZero::Auto => WeightZero::Auto,
+        wire::WeightZero::Middle => WeightZero::Middle,
+        wire::WeightZero::Free => WeightZero::Free,
+    });
+    Ok(WeightRule { dtype: fields.dtype.map(weight_type), granularity, observer, zero_point })
 }
 
 fn correction(wire: wire::Correction) -> Result<Correction> {

@@ -51,6 +51,10 @@ pub(super) struct WeightFields {
     pub(super) dtype: Option<WeightType>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) granularity: Option<Granularity>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) observer: Option<WeightObserver>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) zero_point: Option<WeightZero>,
 }
 
 #[derive(Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -68,6 +72,19 @@ pub(super) enum WeightType {
     S8,
     U8,
     S4,
+}
+
+#[derive(Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub(super) enum WeightObserver {
+    MinMax,
+    Mse,
+}
+
+#[derive(Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub(super) enum WeightZero {
+    Auto,
+    Middle,
+    Free,
 }
 
 #[derive(Clone, Copy, PartialEq, Serialize, Deserialize)]

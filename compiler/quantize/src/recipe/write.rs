@@ -7,6 +7,7 @@ use ron::ser::PrettyConfig;
 use super::wire::{self, ActivationFields, ActivationsOut, FloatWord, NodeOut, RecipeOut, WeightFields};
 use super::{ActivationRule, Color, Correction, Granularity, ImageLayout, NodeRule, Preprocess, Recipe, VERSION};
 use crate::observers::Observer;
+use crate::weights::{WeightMethod, WeightZero};
 
 pub(super) fn write(recipe: &Recipe) -> String {
     let out = RecipeOut {
@@ -19,6 +20,8 @@ pub(super) fn write(recipe: &Recipe) -> String {
         weights: WeightFields {
             dtype: weight_type(recipe.weights.dtype),
             granularity: Some(granularity(recipe.weights.granularity)),
+            observer: Some(weight_observer(recipe.weights.observer)),
+            zero_point: Some(weight_zero(recipe.weights.zero_point)),
         },
         corrections: recipe.corrections.iter().map(|c| correction(*c)).collect(),
         preprocess: recipe.preprocess.map(preprocess),
@@ -72,6 +75,21 @@ fn granularity(granularity: Granularity) -> wire::Granularity {
     }
 }
 
+fn weight_observer(method: WeightMethod) -> wire::WeightObserver {
+    match method {
+        WeightMethod::MinMax => wire::WeightObserver::MinMax,
+        WeightMethod::Mse => wire::WeightObserver::Mse,
+    }
+}
+
+fn weight_zero(zero: WeightZero) -> wire::WeightZero {
+    match zero {
+        WeightZero::Auto => wire::WeightZero::Auto,
+        WeightZero::Middle => wire::WeightZero::Middle,
+        WeightZero::Free => wire::WeightZero::Free,
+    }
+}
+
 fn correction(correction: Correction) -> wire::Correction {
     match correction {
         Correction::BiasCorrection => wire::Correction::BiasCorrection,
@@ -108,8 +126,11 @@ fn node(rule: &NodeRule) -> NodeOut {
             observer: other.map(observer),
         }),
     });
-    let weights = rule
-        .weights
-        .map(|w| WeightFields { dtype: w.dtype.and_then(weight_type), granularity: w.granularity.map(granularity) });
+    let weights = rule.weights.map(|w| WeightFields {
+        dtype: w.dtype.and_then(weight_type),
+        granularity: w.granularity.map(granularity),
+        observer: w.observer.map(weight_observer),
+        zero_point: w.zero_point.map(weight_zero),
+    });
     NodeOut { name: rule.name.clone(), activations, weights }
 }

@@ -1,4 +1,4 @@
-//! `layernorm_int`: LayerNorm and RMSNorm of 8-bit rows in integers (numerics.md section 6).
+//! `layernorm_int`: LayerNorm and RMSNorm of 8-bit and 16-bit rows in integers (numerics.md section 6).
 //!
 //! * (C1) `S = sum of x`, `Q = sum of x^2` on the stored values (the zero point cancels). RMSNorm subtracts `zx` first
 //!   and takes `S = 0`.
@@ -7,6 +7,8 @@
 //!   `z_i = ((n x_i - S) * r + 2^(37-t)) >> (38 - t)`, a Q16 value.
 //! * (C4) `y_i = sat(((G_i * z_i + B_i + 2^29) >> 30) + zy)`, `G_i = rne(gamma_i / ys * 2^14)` an i32,
 //!   `B_i = rne(beta_i / ys * 2^30)` an i64.
+//! * (C5) 16-bit rows: the same with `D = (n*Q - S^2) * 2^8 + rne(n^2 * eps / xs^2 * 2^8)` and
+//!   `z_i = ((n x_i - S) * r + 2^(41-t)) >> (42 - t)`; a row has at most 4096 elements (RMSNorm 2048).
 
 use super::error::{RefmathError, check_scale};
 use super::quantize::Target;
@@ -15,6 +17,10 @@ use super::stored::Stored;
 
 /// The first `D` that is not allowed (C2).
 const D_LIMIT: u64 = 1 << 62;
+/// Fraction bits of `D` for 8-bit rows (C2).
+const FRACTION: u32 = 16;
+/// Fraction bits of `D` for 16-bit rows (C5).
+const WIDE_FRACTION: u32 = 8;
 
 /// Which normalization.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,8 +41,10 @@ pub struct LayerNormInt {
     pub kind: NormKind,
     /// The row length `n`.
     pub n: u32,
-    /// (C2) `rne(n^2 * eps / xs^2 * 2^16)`.
+    /// (C2, C5) `rne(n^2 * eps / xs^2 * 2^fraction)`.
     pub eps_term: u64,
+    /// Fraction bits of `D`: 16 for 8-bit rows (C2), 8 for 16-bit rows (C5).
+    pub fraction: u32,
     /// The output; its scale is in the gains and offsets.
     pub target: Target,
 }
@@ -44,19 +52,35 @@ pub struct LayerNormInt {
 impl LayerNormInt {
     /// (C2) Computes the constants and proves `D < 2^62` for every row of `n` 8-bit values.
     pub fn new(kind: NormKind, n: u32, xs: f32, eps: f32, target: Target) -> Result<Self, RefmathError> {
+        Self::of_span(kind, n, xs, eps, target, (FRACTION, 255))
+    }
+
+    /// (C5) The same for rows of 16-bit values.
+    pub fn wide(kind: NormKind, n: u32, xs: f32, eps: f32, target: Target) -> Result<Self, RefmathError> {
+        Self::of_span(kind, n, xs, eps, target, (WIDE_FRACTION, 65535))
+    }
+
+    fn of_span(
+        kind: NormKind,
+        n: u32,
+        xs: f32,
+        eps: f32,
+        target: Target,
+        (fraction, span): (u32, u128),
+    ) -> Result<Self, RefmathError> {
         check_scale(xs)?;
         check_scale(target.scale)?;
-        let eps_term = eps_term(n, xs, eps)?;
-        // The variance of 8-bit values is at most (255/2)^2; a square about zx at most 255^2.
-        let spread: u128 = match kind {
-            NormKind::Layer => 255 * 255 / 4 + 1,
-            NormKind::Rms { .. } => 255 * 255,
+        let eps_term = scaled_eps(n, xs, eps, fraction)?;
+        // The variance of values of a span is at most (span/2)^2; a square about zx at most span^2.
+        let spread = match kind {
+            NormKind::Layer => span * span / 4 + 1,
+            NormKind::Rms { .. } => span * span,
         };
-        let largest = ((u128::from(n) * u128::from(n) * spread) << 16) + u128::from(eps_term);
+        let largest = ((u128::from(n) * u128::from(n) * spread) << fraction) + u128::from(eps_term);
         if largest >= u128::from(D_LIMIT) {
             return Err(d_bound(largest as f64));
         }
-        Ok(Self { kind, n, eps_term, target })
+        Ok(Self { kind, n, eps_term, fraction, target })
     }
 
     /// (C1 to C4) Normalizes one row. Without `offsets` every B is 0.
@@ -79,12 +103,14 @@ impl LayerNormInt {
         Ok(())
     }
 
-    /// (C1) The value that enters the sums. 8-bit values pass the limits unchanged; wider ones must not overflow.
+    /// (C1) The value that enters the sums. Values of the promised width pass the limits unchanged; wider ones must not
+    /// overflow.
     #[inline]
     fn value<X: Stored>(&self, x: X) -> i64 {
+        let (least, span) = if self.fraction == FRACTION { (-128, 255) } else { (-32768, 65535) };
         match self.kind {
-            NormKind::Layer => i64::from(x.into()).clamp(-128, 255),
-            NormKind::Rms { zx } => (i64::from(x.into()) - i64::from(zx)).clamp(-255, 255),
+            NormKind::Layer => i64::from(x.into()).clamp(least, span),
+            NormKind::Rms { zx } => (i64::from(x.into()) - i64::from(zx)).clamp(-span, span),
         }
     }
 
@@ -101,9 +127,10 @@ impl LayerNormInt {
         }
         let n = i64::from(self.n);
         // n*Q >= S^2 by Cauchy's inequality, so the difference is not negative.
-        let d = (((n * q - s * s) as u64) << 16) + self.eps_term;
+        let d = (((n * q - s * s) as u64) << self.fraction) + self.eps_term;
         let (t, r) = reciprocal_root(d);
-        Statistics { n, s, t, r }
+        // 38 for 8-bit rows, 42 for 16-bit rows; t is at most 30.
+        Statistics { n, s, shift: 46 - self.fraction / 2 - t, r }
     }
 
     /// (C4) The output for a Q16 value.
@@ -120,7 +147,7 @@ impl LayerNormInt {
 struct Statistics {
     n: i64,
     s: i64,
-    t: u32,
+    shift: u32,
     r: i64,
 }
 
@@ -128,7 +155,7 @@ impl Statistics {
     /// (C3) `z` in Q16; 0 throughout if `D = 0`.
     #[inline]
     fn normalize(&self, x: i64) -> i64 {
-        ((self.n * x - self.s) * self.r + (1 << (37 - self.t))) >> (38 - self.t)
+        ((self.n * x - self.s) * self.r + (1 << (self.shift - 1))) >> self.shift
     }
 }
 
@@ -146,8 +173,12 @@ pub fn reciprocal_root(d: u64) -> (u32, i64) {
 
 /// (C2) `rne(n^2 * eps / xs^2 * 2^16)`, in f64 from left to right.
 pub fn eps_term(n: u32, xs: f32, eps: f32) -> Result<u64, RefmathError> {
+    scaled_eps(n, xs, eps, FRACTION)
+}
+
+fn scaled_eps(n: u32, xs: f32, eps: f32, fraction: u32) -> Result<u64, RefmathError> {
     let (n, xs, eps) = (f64::from(n), f64::from(xs), f64::from(eps));
-    let term = n * n * eps / (xs * xs) * 65536.0;
+    let term = n * n * eps / (xs * xs) * f64::from(1u32 << fraction);
     match rne_i64(term) {
         Some(v) if (0..D_LIMIT as i64).contains(&v) => Ok(v as u64),
         _ => Err(d_bound(term)),

@@ -64,11 +64,13 @@ fn rms_is_taken_about_the_zero_point() {
 }
 
 /// The definition in i128 with floor division instead of shifts, for LayerNorm and (with `s = 0`) RMSNorm.
-fn slow(values: &[i64], rms: bool, eps_term: u64, gain: i32, offset: i64) -> Vec<i128> {
+fn slow(values: &[i64], rms: bool, norm: &LayerNormInt, gain: i32, offset: i64) -> Vec<i128> {
+    let (eps_term, one) = (norm.eps_term, 1_i128 << norm.fraction);
+    let full = 46 - norm.fraction / 2;
     let n = values.len() as i128;
     let s: i128 = if rms { 0 } else { values.iter().map(|&v| i128::from(v)).sum() };
     let q: i128 = values.iter().map(|&v| i128::from(v) * i128::from(v)).sum();
-    let d = (n * q - s * s) * 65536 + i128::from(eps_term);
+    let d = (n * q - s * s) * one + i128::from(eps_term);
     let z = |v: i64| {
         if d == 0 {
             return 0;
@@ -87,7 +89,7 @@ fn slow(values: &[i64], rms: bool, eps_term: u64, gain: i32, offset: i64) -> Vec
             g += 1;
         }
         let r = ((1_i128 << 62) + g / 2) / g;
-        ((n * i128::from(v) - s) * r + (1 << (37 - t))).div_euclid(1 << (38 - t))
+        ((n * i128::from(v) - s) * r + (1 << (full - 1 - t))).div_euclid(1 << (full - t))
     };
     let output = |z: i128| (i128::from(gain) * z + i128::from(offset) + (1 << 29)).div_euclid(1 << 30);
     values.iter().map(|&v| output(z(v))).collect()
@@ -108,8 +110,56 @@ fn equals_the_slow_formulation() {
         let mut y = vec![0_i8; n];
         norm.row(&x, &vec![gain; n], Some(&vec![offset; n]), &mut y).expect("lengths agree");
         let values: Vec<i64> = x.iter().map(|&v| i64::from(v) - if rms { i64::from(zx) } else { 0 }).collect();
-        for (got, expect) in y.iter().zip(slow(&values, rms, norm.eps_term, gain, offset)) {
+        for (got, expect) in y.iter().zip(slow(&values, rms, &norm, gain, offset)) {
             assert_eq!(i128::from(*got), expect.clamp(-128, 127));
+        }
+    }
+}
+
+#[test]
+fn c5_wide_rows_equal_the_slow_formulation() {
+    let mut rng = Rng::new(123);
+    for round in 0..1500 {
+        let n = rng.int(1, 70) as usize;
+        let size = rng.int(0, 32767);
+        let x: Vec<i16> = (0..n).map(|_| rng.int(-size, size) as i16).collect();
+        let rms = round % 2 == 1;
+        let zx = rng.int(-100, 100);
+        let kind = if rms { NormKind::Rms { zx } } else { NormKind::Layer };
+        let norm = LayerNormInt::wide(kind, n as u32, rng.scale(), if round % 3 == 0 { 0.0 } else { 1e-5 }, S8);
+        let Ok(norm) = norm else { continue };
+        let (gain, offset) = (rng.next_i32() >> rng.int(0, 20), rng.next_u64() as i64 >> rng.int(20, 60));
+        let mut y = vec![0_i8; n];
+        norm.row(&x, &vec![gain; n], Some(&vec![offset; n]), &mut y).expect("lengths agree");
+        let values: Vec<i64> = x.iter().map(|&v| i64::from(v) - if rms { i64::from(zx) } else { 0 }).collect();
+        for (got, expect) in y.iter().zip(slow(&values, rms, &norm, gain, offset)) {
+            assert_eq!(i128::from(*got), expect.clamp(-128, 127));
+        }
+    }
+    assert!(LayerNormInt::wide(NormKind::Layer, 4096, 1.0, 0.0, S8).is_ok());
+    assert!(LayerNormInt::wide(NormKind::Layer, 4097, 1.0, 0.0, S8).is_err());
+}
+
+#[test]
+fn c5_wide_rows_are_within_one_of_real_arithmetic() {
+    let mut rng = Rng::new(124);
+    for _ in 0..300 {
+        let n = rng.int(8, 400) as usize;
+        let xs = rng.real(1e-4, 0.01) as f32;
+        // One outlier takes most of the range, as in the residual streams of transformers.
+        let mut x: Vec<i16> = (0..n).map(|_| rng.int(-600, 600) as i16).collect();
+        x[rng.int(0, n as i32 - 1) as usize] = rng.int(-32768, 32767) as i16;
+        let gain = layernorm_gain(1.5, S8.scale).expect("small");
+        let mut y = vec![0_i8; n];
+        let norm = LayerNormInt::wide(NormKind::Layer, n as u32, xs, 1e-5, S8).expect("short rows");
+        norm.row(&x, &vec![gain; n], None, &mut y).expect("lengths agree");
+        let real: Vec<f64> = x.iter().map(|&q| f64::from(q) * f64::from(xs)).collect();
+        let mean = real.iter().sum::<f64>() / n as f64;
+        let variance = real.iter().map(|v| (v - mean) * (v - mean)).sum::<f64>() / n as f64;
+        for (v, got) in real.iter().zip(y) {
+            let exact = (v - mean) / libm::sqrt(variance + f64::from(1e-5_f32)) * 1.5 / f64::from(S8.scale);
+            let rounded = exact.round_ties_even().clamp(-128.0, 127.0);
+            assert!((f64::from(got) - rounded).abs() <= 1.0, "{got} {exact}");
         }
     }
 }

@@ -7,12 +7,13 @@
 //! Read in this order:
 //!
 //! 1. [`round`]: round to nearest even, saturation, the two fixed-point primitives;
-//! 2. [`quantize`]: real to integer and back, dynamic parameters;
+//! 2. [`quantize`]: real to integer and back, dynamic parameters; [`dynamic`]: rows quantized at run time;
 //! 3. [`requant`]: accumulator to output in the three modes; [`epilogue`]: accumulator to float;
 //! 4. [`bias`] and [`bounds`]: what the compiler must prove, so that 32-bit accumulation is exact;
 //!    [`maddubs`]: the same for the s16 lanes of x86 without VNNI;
 //! 5. [`elementwise`] (ONNX) and [`tflite`]: operators on pairs of quantized values;
 //! 6. [`lut`], [`softmax`], [`layernorm`]: non-linearities in integers; [`unary`]: the functions behind the tables;
+//!    [`fixed16`] and [`lstm`]: the integer LSTM;
 //! 7. [`float`](mod@float), [`rows`], [`cast`]: the deterministic f32 side.
 //!
 //! Conventions: `xs, ws, ys` are the scales of input, weight and output, `zp` (`zx`, `zw`, `zy`) zero points, `lo` and
@@ -26,11 +27,14 @@
 pub mod bias;
 pub mod bounds;
 pub mod cast;
+pub mod dynamic;
 pub mod elementwise;
 pub mod epilogue;
 pub mod error;
+pub mod fixed16;
 pub mod float;
 pub mod layernorm;
+pub mod lstm;
 pub mod lut;
 pub mod maddubs;
 pub mod quantize;

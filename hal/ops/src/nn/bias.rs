@@ -57,7 +57,9 @@ pub(super) struct FloatBias {
 /// A bias inside the accumulator.
 pub(super) struct IntBias {
     /// Data.
-    pub values: Vec<i32>,
+    pub values: Vec<i64>,
+    /// They came with 32 bits each; TFLite then accumulates in 32 bits.
+    pub is_narrow: bool,
     /// Where it belongs.
     pub index: BiasIndex,
     /// The channels of the output.
@@ -66,18 +68,18 @@ pub(super) struct IntBias {
 
 impl IntBias {
     /// Least and greatest bias of a channel.
-    pub fn range(&self, c: usize) -> (i32, i32) {
+    pub fn range(&self, c: usize) -> (i64, i64) {
         if let BiasIndex::PerChannel = self.index {
             let b = self.values.get(c).copied().unwrap_or(0);
             return (b, b);
         }
-        let fold = |f: fn(i32, i32) -> i32| self.values.iter().copied().reduce(f).unwrap_or(0);
-        (fold(i32::min), fold(i32::max))
+        let fold = |f: fn(i64, i64) -> i64| self.values.iter().copied().reduce(f).unwrap_or(0);
+        (fold(i64::min), fold(i64::max))
     }
 }
 
 /// Adds the bias to every sum.
-pub(super) fn add_bias<T: Copy>(out: &mut [T], bias: Option<&IntBias>, add: impl Fn(T, i32) -> T) {
+pub(super) fn add_bias<T: Copy>(out: &mut [T], bias: Option<&IntBias>, add: impl Fn(T, i64) -> T) {
     if let Some(b) = bias {
         for (i, acc) in out.iter_mut().enumerate() {
             *acc = add(*acc, b.values[b.index.of(i, b.channels)]);

@@ -3,7 +3,7 @@
 //!
 //! * (C1) Rows are all axes from `axis` (default -1) on; scale and bias broadcast to a row.
 //! * (C2) Two passes: mean, then the sum of `fl32(d*d)`; `1/sqrt` is two operations (numerics.md section 7).
-//! * (C3) With 8 bits in and out per tensor it is `layernorm_int` (section 6).
+//! * (C3) With 8 or 16 bits in and 8 bits out per tensor it is `layernorm_int` (section 6).
 //! * (C4) The skip forms normalize `input + skip (+ bias)`, which is also their last output.
 
 use super::real::{Real, count, with_real};
@@ -202,7 +202,8 @@ impl Op for LayerNorm {
         else {
             return Ok(None);
         };
-        let Some((lo, hi)) = dtype.storage_range().filter(|_| byte(x.dtype()) && byte(dtype)) else {
+        let wide = matches!(x.dtype(), DataType::S16 | DataType::U16);
+        let Some((lo, hi)) = dtype.storage_range().filter(|_| (wide || byte(x.dtype())) && byte(dtype)) else {
             return Ok(None);
         };
         let at = self.axis(cx, x.shape().len())?;
@@ -210,7 +211,14 @@ impl Op for LayerNorm {
         let n = u32::try_from(count(row)?).map_err(|_| Error::invalid("a row of more than 2^32 elements"))?;
         let kind = if self.centred { NormKind::Layer } else { NormKind::Rms { zx } };
         let target = Target { scale, zp, lo, hi };
-        let norm = LayerNormInt::new(kind, n, xs, self.epsilon(cx)?, target).map_err(model)?;
+        let norm = match wide {
+            false => LayerNormInt::new(kind, n, xs, self.epsilon(cx)?, target).map_err(model)?,
+            // Longer rows keep the f32 sequence.
+            true => match LayerNormInt::wide(kind, n, xs, self.epsilon(cx)?, target) {
+                Ok(norm) => norm,
+                Err(_) => return Ok(None),
+            },
+        };
         let (gamma_at, beta_at) = self.operands();
         let gamma = per_element::<f32>(cx, gamma_at, row)?.unwrap_or_else(|| vec![1.0; n as usize]);
         let gains: Vec<i32> = gamma.iter().map(|&g| layernorm_gain(g, scale).map_err(model)).collect::<Result<_>>()?;

@@ -30,6 +30,7 @@ mod fused_matmul;
 mod global_pool;
 mod grid_sample;
 mod layer_norm;
+mod masked;
 mod max_pool;
 mod max_unpool;
 mod mel;
@@ -74,6 +75,8 @@ pub static TABLE: &[&dyn Op] = &[
     &layer_norm::SIMPLIFIED,
     &layer_norm::SKIP,
     &layer_norm::SKIP_RMS,
+    &masked::MaskedMean,
+    &masked::MaskedSoftmax,
     &matmul::MatMul,
     &max_pool::MaxPool,
     &max_unpool::MaxUnpool,

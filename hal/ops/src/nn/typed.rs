@@ -21,7 +21,7 @@ use crate::eval::mode_of;
 use crate::{EvalCx, dequantize, quant};
 use ottava_hal::refmath::bias::{adopt_bias, bias_s32_real};
 use ottava_hal::refmath::bounds::{ActivationRange, channel_bounds};
-use ottava_hal::refmath::requant::Requant;
+use ottava_hal::refmath::requant::{Requant, RequantMode};
 use ottava_hal::{DataType, Error, QuantParams, Result, Scheme, Tensor};
 
 /// Where a product's result goes and what is added to it.
@@ -107,25 +107,33 @@ impl<'a> Typed<'a> {
             let widen = |v: Vec<i32>| v.into_iter().map(i64::from).collect::<Vec<_>>();
             let mut out = alloc::<i64>(n)?;
             kernel.run(&widen(x), &widen(w), &mut out);
-            add_bias(&mut out, bias, |a, b| a.wrapping_add(b.into()));
+            add_bias(&mut out, bias, i64::wrapping_add);
             return Ok(Sums::Wide(out));
         }
         let mut out = alloc::<i32>(n)?;
         kernel.run(&x, &w, &mut out);
-        add_bias(&mut out, bias, i32::wrapping_add);
+        // Every bias fits: the sums are proved to.
+        add_bias(&mut out, bias, |a, b| a.wrapping_add(b as i32));
         Ok(Sums::Narrow(out))
     }
 
-    /// (C2) Whether the weights do not prove that i32 suffices.
+    /// (C2) Whether the weights do not prove that i32 suffices, or TFLite has 64 bits: a Q31 mode rounds 16-bit activations
+    /// with the multiplier of i64 accumulators, unless there is a bias of 32 bits.
     fn is_wide<K: Kernel>(&self, kernel: &K, w: &[i32], bias: Option<&IntBias>) -> bool {
         if self.x.dtype().bits() == 16 && self.w.dtype().bits() == 16 {
             return true;
         }
+        let q31 = self.cx.out_quant(0).is_some() && mode_of(self.cx.node) != RequantMode::Fp32Rne;
+        if self.x.dtype().bits() == 16 && q31 && bias.is_none_or(|b| !b.is_narrow) {
+            return true;
+        }
+        let narrow = |v: i64| i32::try_from(v);
         let (bits, signed) = (self.x.dtype().bits() as u32, self.x.dtype().is_signed());
         let range = ActivationRange::of_storage(bits, signed, self.x_params.1);
         let extent = kernel.channels().extent.max(1);
         (0..kernel.weight_sets(w.len())).any(|set| {
             let (lo, hi) = bias.map_or((0, 0), |b| b.range(set % extent));
+            let (Ok(lo), Ok(hi)) = (narrow(lo), narrow(hi)) else { return true };
             let weights = || kernel.weights_of(set, w);
             let both = channel_bounds(weights(), 0, range, lo).union(channel_bounds(weights(), 0, range, hi));
             !both.fits_i32()
@@ -148,25 +156,29 @@ impl<'a> Typed<'a> {
             }
             let at = |(i, &b): (usize, &f32)| {
                 let ws = self.weight_scale(channel_of(i));
-                bias_s32_real(f64::from(b) / f64::from(self.alpha), self.x_params.0, ws)
+                i64::from(bias_s32_real(f64::from(b) / f64::from(self.alpha), self.x_params.0, ws))
             };
             let values = values.iter().enumerate().map(at).collect();
-            return Ok((None, Some(IntBias { values, index, channels })));
+            return Ok((None, Some(IntBias { values, is_narrow: true, index, channels })));
         }
         let ints = tensor.to_ints()?;
         let mut values = Vec::with_capacity(ints.len());
         let scales = params.map(|p| (p, quant::channel_index(p, tensor.shape())));
         for (i, &b) in ints.iter().enumerate() {
-            let b = i32::try_from(b).map_err(|_| Error::invalid(format!("bias {b} does not fit s32")))?;
-            values.push(match &scales {
-                Some((p, at)) => {
+            values.push(match (&scales, i32::try_from(b)) {
+                (Some((p, at)), Ok(b)) => {
                     let ws = self.weight_scale(channel_of(i));
-                    adopt_bias(b, p.scales[at.of(i)] / self.alpha, self.x_params.0, ws)
+                    adopt_bias(b, p.scales[at.of(i)] / self.alpha, self.x_params.0, ws).into()
                 }
-                None => b,
+                (_, Err(_)) if b.unsigned_abs() >= MAX_BIAS => {
+                    return Err(Error::invalid(format!("bias {b} does not fit s48")));
+                }
+                // A bias of more than 32 bits is at the accumulator's scale: no other one is written.
+                _ => b,
             });
         }
-        Ok((None, Some(IntBias { values, index, channels })))
+        let is_narrow = tensor.dtype() != DataType::S64;
+        Ok((None, Some(IntBias { values, is_narrow, index, channels })))
     }
 
     /// (C3)
@@ -202,6 +214,9 @@ impl<'a> Typed<'a> {
         }
     }
 }
+
+/// The sums of numerics.md section 3 stay below 2^47.
+const MAX_BIAS: u64 = 1 << 46;
 
 /// How operands are brought into the kernel's order.
 #[derive(Debug, Clone, Copy, Default)]

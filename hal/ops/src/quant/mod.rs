@@ -6,6 +6,7 @@ use ottava_hal::{QuantParams, Scheme};
 pub mod lut;
 
 mod bridge;
+mod dynamic_matmul;
 mod dynamic_product;
 mod integer_product;
 mod linear;
@@ -21,6 +22,7 @@ pub static TABLE: &[&dyn Op] = &[
     &bridge::LUT,
     &bridge::QUANTIZE,
     &bridge::REQUANTIZE,
+    &dynamic_matmul::DynamicMatMul,
     &dynamic_product::DYNAMIC,
     &dynamic_product::INTEGER,
     &integer_product::ConvInteger,

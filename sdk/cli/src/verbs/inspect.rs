@@ -32,7 +32,7 @@ fn human(args: &Args, model: &Model, s: &Summary) -> String {
         count(s.params),
         s.quantized_ops
     );
-    for (label, list) in [("input", &s.inputs), ("output", &s.outputs)] {
+    for (label, list) in [("input", &s.inputs), ("output", &s.outputs), ("state", &s.states)] {
         list.iter().for_each(|(name, ty)| text.push_str(&format!("{label:7} {name}: {ty}\n")));
     }
     if !s.symbols.is_empty() {
@@ -50,7 +50,7 @@ pub fn run(args: &Args, cx: &Context) -> Result<Answer> {
     let s = model.summary()?;
     let list = |values: &[(String, TensorType)]| values.iter().map(|(n, t)| value(n, t)).collect::<Vec<_>>();
     let json = json!({
-        "inputs": list(&s.inputs), "outputs": list(&s.outputs), "ops": s.ops, "params": s.params, "macs": s.macs,
+        "inputs": list(&s.inputs), "outputs": list(&s.outputs), "states": list(&s.states), "ops": s.ops, "params": s.params, "macs": s.macs,
         "quantized_ops": s.quantized_ops, "size_bytes": model.size_bytes, "symbols": s.symbols,
     });
     Ok(Answer::new(human(args, &model, &s), json))

@@ -55,9 +55,15 @@ pub struct Args {
     /// Fail if a node would stay in float.
     #[arg(long)]
     integer_only: bool,
-    /// Keep nodes in float until the output reaches this ratio (not in this version).
-    #[arg(long, value_name = "DB", hide = true)]
+    /// Keep in float what it takes for the output to reach this signal-to-noise ratio, in decibel.
+    #[arg(long, value_name = "DB", requires = "data")]
     target_sqnr: Option<f64>,
+    /// At most this share of the multiply-accumulates may stay in float, 0 to 1.
+    #[arg(long, value_name = "SHARE")]
+    max_float_macs: Option<f64>,
+    /// Quantize by the recipe alone, however large the error.
+    #[arg(long, conflicts_with = "target_sqnr")]
+    strict: bool,
     /// Form of the file [default: qdq].
     #[arg(long, value_name = "FORM", value_parser = clap::builder::PossibleValuesParser::new(["qdq", "qoperator"]))]
     format: Option<String>,
@@ -127,12 +133,14 @@ fn recipe(args: &Args) -> Result<Recipe> {
     recipe.activations.symmetric |= args.symmetric;
     recipe.integer_only |= args.integer_only;
     recipe.target_sqnr_db = args.target_sqnr.or(recipe.target_sqnr_db);
+    recipe.max_float_macs = args.max_float_macs.or(recipe.max_float_macs);
     Ok(recipe)
 }
 
 fn quantize(args: &Args, cx: &Context, model: &Model, recipe: Recipe) -> Result<QuantizedModel> {
     let preprocess = recipe.preprocess;
-    let options = QuantizeOptions { recipe, session: args.network.session(&cx.registry, model)? };
+    let session = args.network.session(&cx.registry, model)?;
+    let options = QuantizeOptions { recipe, session, strict: args.strict };
     let bar = cx.ui.bar("calibrate");
     let mut progress = bar.callback();
     let mut go = |source: Source| model.quantize(source, &cx.registry, &options, &mut progress);

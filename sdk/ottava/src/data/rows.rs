@@ -18,6 +18,8 @@ pub struct FeedInput {
     pub row: Vec<usize>,
     /// The stored array, `[rows, ..]`.
     array: Tensor,
+    /// The array is the whole input of every run, whatever the rows: the state that a recurrent network starts from.
+    is_whole: bool,
 }
 
 /// Every input of a network with its array.
@@ -59,6 +61,12 @@ impl Feed {
         let (Some((batch, rest)), Some((&n, stored))) = (ty.shape.0.split_first(), array.shape().split_first()) else {
             return Err(wrong("the array and the input need an axis of rows").expected(&ty.shape));
         };
+        let is_whole = !first && n != self.n_rows && ty.shape.known().is_some_and(|shape| shape == array.shape());
+        if is_whole {
+            let (name, row) = (name.to_owned(), stored.to_vec());
+            self.inputs.push(FeedInput { name, dtype: ty.dtype, row, array: array.clone(), is_whole });
+            return Ok(());
+        }
         if !first && n != self.n_rows {
             return Err(wrong("not as many rows as the other arrays").expected(format!("{} rows", self.n_rows)));
         }
@@ -73,7 +81,7 @@ impl Feed {
             wrong("the rows do not have the input's shape")
                 .expected(format!("[rows{}]", rest.iter().map(|d| format!(", {d}")).collect::<String>()))
         })?;
-        self.inputs.push(FeedInput { name: name.to_owned(), dtype: ty.dtype, row, array: array.clone() });
+        self.inputs.push(FeedInput { name: name.to_owned(), dtype: ty.dtype, row, array: array.clone(), is_whole });
         Ok(())
     }
 
@@ -121,6 +129,9 @@ pub fn batches_of(rows: Range<usize>, batch: usize) -> impl Iterator<Item = (usi
 impl FeedInput {
     fn rows(&self, start: usize, count: usize, batch: usize, affine: Affine) -> Result<Tensor> {
         let fail = |e: ottava_hal::Error| Error::invalid(codes::DATA_SHAPE, e.to_string());
+        if self.is_whole {
+            return convert(&self.array, self.dtype, Affine::default());
+        }
         let n = self.array.shape().first().copied().unwrap_or(0);
         let end = start.checked_add(count).filter(|&e| e <= n && count > 0 && count <= batch);
         let end = end.ok_or_else(|| {
@@ -211,6 +222,17 @@ mod tests {
         let e = Feed::new(&data(&[("x", &[0, 2])]), &inputs, None).unwrap_err();
         assert!(e.to_string().contains("the data has no rows; expected one row or more"), "{e}");
         assert!(Feed::new(&data(&[("x", &[1, 2])]), &[], None).is_err());
+    }
+
+    #[test]
+    fn a_state_of_fixed_shape_is_fed_whole_to_every_run() {
+        let inputs =
+            [("x".to_owned(), ty(&[sym("T"), Dim::Known(2)])), ("h".to_owned(), ty(&[Dim::Known(1), Dim::Known(3)]))];
+        let feed = Feed::new(&data(&[("x", &[5, 2]), ("h", &[1, 3])]), &inputs, None).unwrap();
+        assert_eq!((feed.n_rows, feed.fixed_batch), (5, None));
+        let last = feed.batch(4, 1, 4).unwrap();
+        assert_eq!((last[0].shape(), last[1].shape()), ([4usize, 2].as_slice(), [1usize, 3].as_slice()));
+        assert_eq!(last[1].as_slice::<f32>().unwrap(), [0.0, 1.0, 2.0]);
     }
 
     #[test]

@@ -1,8 +1,15 @@
-//! Quantizing weights: symmetric, one scale per tensor or per output channel, from the weights themselves (numerics,
-//! sections 1 and 8).
+//! Quantizing weights: one scale per tensor or per output channel, from the weights themselves (numerics, sections 1 and
+//! 8).
+//!
+//! Weights are symmetric; those that share one scale may have a zero point instead, where that at least halves their
+//! squared error. Weights that lie on a grid already keep its step ([`lattice_step`]).
 //!
 //! Guards: an all-zero channel takes the median scale of the others; no channel's scale is less than 1 % of the largest
 //! one, because a tiny scale makes a huge integer bias and gains nothing. NaN and infinite weights are an error.
+
+mod lattice;
+
+pub use lattice::lattice_step;
 
 use crate::channels::ChannelLayout;
 use crate::error::{Error, Result};
@@ -20,6 +27,18 @@ pub enum WeightMethod {
     MinMax,
     /// The range with the smallest squared error.
     Mse,
+}
+
+/// Where the zero point of weights lies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum WeightZero {
+    /// In the middle, unless all weights share one scale and a free one at least halves their squared error.
+    #[default]
+    Auto,
+    /// In the middle.
+    Middle,
+    /// Where the range wants it; weights that share one scale only.
+    Free,
 }
 
 /// Integer weights and their scales.
@@ -45,9 +64,18 @@ impl QuantizedWeights {
     pub fn dequantized(&self, idx: usize) -> f64 {
         f64::from(self.codes[idx] - self.zero_point) * f64::from(self.scales[self.channel_of(idx)])
     }
+
+    /// The squared distance from the weights, summed in their order.
+    pub fn squared_error(&self, weights: &[f32]) -> f64 {
+        weights.iter().enumerate().fold(0.0, |sum, (idx, &w)| {
+            let off = f64::from(w) - self.dequantized(idx);
+            sum + off * off
+        })
+    }
 }
 
-/// Chooses scales for `weights` and quantizes them. `layout` says where the channels are; per-tensor weights have one.
+/// Chooses scales for `weights` and quantizes them symmetrically. `layout` says where the channels are; per-tensor weights
+/// have one.
 pub fn quantize_weights(
     name: &str,
     weights: &[f32],
@@ -56,12 +84,37 @@ pub fn quantize_weights(
     method: WeightMethod,
 ) -> Result<QuantizedWeights> {
     let scales = weight_scales(name, weights, layout, grid, method)?;
-    Ok(with_scales(weights, layout, grid, scales))
+    Ok(with_scales(weights, layout, grid, scales, grid.middle()))
 }
 
-/// Quantizes weights with scales that are given.
-pub fn with_scales(weights: &[f32], layout: ChannelLayout, grid: Grid, scales: Vec<f32>) -> QuantizedWeights {
-    let zero_point = grid.middle();
+/// As [`quantize_weights`], with the choice of a zero point. More than one channel keeps it in the middle.
+pub fn quantize_weights_with_zero(
+    name: &str,
+    weights: &[f32],
+    layout: ChannelLayout,
+    grid: Grid,
+    (method, zero): (WeightMethod, WeightZero),
+) -> Result<QuantizedWeights> {
+    let symmetric = quantize_weights(name, weights, layout, grid, method)?;
+    if layout.channels > 1 || zero == WeightZero::Middle {
+        return Ok(symmetric);
+    }
+    let free = free_params(weights, Target::asymmetric(grid), method);
+    let free = with_scales(weights, layout, grid, vec![free.scale], free.zero_point);
+    let is_better = || 2.0 * free.squared_error(weights) <= symmetric.squared_error(weights);
+    // Equal errors of both keep the zero point that costs nothing.
+    let take = zero == WeightZero::Free || (symmetric.squared_error(weights) > 0.0 && is_better());
+    Ok(if take { free } else { symmetric })
+}
+
+/// Quantizes weights with scales and a zero point that are given.
+pub fn with_scales(
+    weights: &[f32],
+    layout: ChannelLayout,
+    grid: Grid,
+    scales: Vec<f32>,
+    zero_point: i32,
+) -> QuantizedWeights {
     let mut quantized = QuantizedWeights { codes: Vec::new(), scales, zero_point, layout };
     quantized.codes = weights
         .iter()
@@ -86,9 +139,19 @@ pub fn weight_scales(
 ) -> Result<Vec<f32>> {
     let channels = split(name, weights, layout)?;
     let target = Target::symmetric(grid);
-    let reaches = channels.iter().map(|channel| match method {
-        WeightMethod::MinMax => max_abs(channel),
-        WeightMethod::Mse => smallest_error_reach(channel, target),
+    let shared_step = lattice_step(weights);
+    let reaches = channels.iter().map(|channel| {
+        let own = || if channels.len() > 1 { lattice_step(channel) } else { None };
+        let reach = max_abs(channel);
+        let fits = |step: &f64| reach > 0.0 && reach <= (f64::from(grid.reach()) + 0.25) * step;
+        // A scale that is the step of the weights' own grid reaches further than they do, and meets each of them.
+        if let Some(step) = shared_step.filter(fits).or_else(|| own().filter(fits)) {
+            return f64::from(grid.reach()) * step;
+        }
+        match method {
+            WeightMethod::MinMax => reach,
+            WeightMethod::Mse => smallest_error_reach(channel, target),
+        }
     });
     Ok(guarded_scales(&reaches.collect::<Vec<_>>(), target))
 }
@@ -118,14 +181,36 @@ fn max_abs(weights: &[f32]) -> f64 {
 
 fn smallest_error_reach(weights: &[f32], target: Target) -> f64 {
     let reach = max_abs(weights);
-    let error = |factor: f64| {
-        let params = params_for(Range { lo: 0.0, hi: factor * reach }, target);
-        weights.iter().fold(0.0, |sum, &w| {
-            let off = f64::from(w) - params.round_trip(f64::from(w), target.grid);
-            sum + off * off
-        })
-    };
+    let error = |factor: f64| rounding_error(weights, Range { lo: 0.0, hi: factor * reach }, target);
     smallest(mse_factors(), error).unwrap_or(1.0) * reach
+}
+
+/// The squared error of the weights on the grid that covers `range`.
+fn rounding_error(weights: &[f32], range: Range, target: Target) -> f64 {
+    let params = params_for(range, target);
+    weights.iter().fold(0.0, |sum, &w| {
+        let off = f64::from(w) - params.round_trip(f64::from(w), target.grid);
+        sum + off * off
+    })
+}
+
+/// Scale and free zero point of weights that share them.
+fn free_params(weights: &[f32], target: Target, method: WeightMethod) -> Params {
+    let start = Range { lo: 0.0, hi: 0.0 };
+    let full = weights.iter().fold(start, |r, &w| r.union(Range { lo: w.into(), hi: w.into() }));
+    let shrunk = |lo: f64, hi: f64| Range { lo: lo * full.lo, hi: hi * full.hi };
+    if let Some(step) = lattice_step(weights).filter(|step| (full.hi - full.lo) / step <= target.grid.steps().into()) {
+        let hi = full.lo + f64::from(target.grid.steps()) * step;
+        return params_for(Range { lo: full.lo, hi }, target);
+    }
+    if method == WeightMethod::MinMax {
+        return params_for(full, target);
+    }
+    let error = |lo: f64, hi: f64| rounding_error(weights, shrunk(lo, hi), target);
+    let both = smallest(mse_factors(), |a| error(a, a)).unwrap_or(1.0);
+    let lo = smallest(mse_factors(), |a| error(a, both)).unwrap_or(both);
+    let hi = smallest(mse_factors(), |a| error(lo, a)).unwrap_or(both);
+    params_for(shrunk(lo, hi), target)
 }
 
 /// Scales for the largest magnitudes of the channels, with the guards applied.
@@ -141,70 +226,4 @@ fn guarded_scales(reaches: &[f64], target: Target) -> Vec<f32> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    const CONV: ChannelLayout = ChannelLayout { channels: 3, inner: 2 };
-
-    fn minmax(weights: &[f32], layout: ChannelLayout) -> QuantizedWeights {
-        quantize_weights("w", weights, layout, Grid::S8_WEIGHTS, WeightMethod::MinMax).unwrap()
-    }
-
-    #[test]
-    fn each_channel_uses_its_full_range() {
-        let q = minmax(&[1.27, -0.635, 2.54, 0.0, -12.7, 6.35], CONV);
-        assert_eq!(q.scales, [1.27 / 127.0, 2.54 / 127.0, 12.7 / 127.0]);
-        // -0.635 / 0.01 is just below the tie.
-        assert_eq!(q.codes, [127, -64, 127, 0, -127, 64]);
-        assert_eq!(q.zero_point, 0);
-    }
-
-    #[test]
-    fn the_channel_axis_may_be_the_last_one() {
-        let q = minmax(&[1.0, 10.0, -0.5, 5.0], ChannelLayout { channels: 2, inner: 1 });
-        assert_eq!(q.codes, [127, 127, -64, 64]);
-    }
-
-    #[test]
-    fn a_zero_channel_takes_the_median_and_a_tiny_one_the_floor() {
-        let weights = [1.0, 1.0, 0.0, 0.0, 1e-9, 0.0];
-        let q = minmax(&weights, CONV);
-        let (full, floor) = ((1.0 / 127.0) as f32, (0.01 / 127.0) as f32);
-        assert_eq!(q.scales, [full, floor, floor]);
-        assert_eq!(q.codes, [127, 127, 0, 0, 0, 0]);
-        assert_eq!(minmax(&[0.0; 6], CONV).scales, [1.0; 3]);
-    }
-
-    #[test]
-    fn unsigned_weights_are_symmetric_about_128() {
-        let one = ChannelLayout { channels: 1, inner: 3 };
-        let q = quantize_weights("w", &[-1.0, 0.0, 1.0], one, Grid::U8_WEIGHTS, WeightMethod::MinMax).unwrap();
-        assert_eq!((q.codes, q.zero_point), (vec![1, 128, 255], 128));
-    }
-
-    #[test]
-    fn broken_weights_are_named() {
-        let error = |w: &[f32]| weight_scales("conv.w", w, CONV, Grid::S8_WEIGHTS, WeightMethod::Mse).unwrap_err();
-        assert!(error(&[1.0; 5]).to_string().contains("`conv.w`: 5 weights"));
-        assert!(error(&[1.0, 2.0, f32::NAN, 0.0, 0.0, 0.0]).to_string().contains("NaN at index 2"));
-    }
-
-    proptest! {
-        #[test]
-        fn mse_is_never_worse_than_min_max_and_equals_brute_force(weights in prop::collection::vec(-1.0f32..1.0, 1..60)) {
-            let one = ChannelLayout { channels: 1, inner: weights.len() };
-            let error = |q: &QuantizedWeights| -> f64 {
-                weights.iter().enumerate().map(|(i, &w)| (f64::from(w) - q.dequantized(i)).powi(2)).sum()
-            };
-            let mse = quantize_weights("w", &weights, one, Grid::S8_WEIGHTS, WeightMethod::Mse).unwrap();
-            let reach = max_abs(&weights);
-            let best = (20..=100)
-                .map(|p| ((f64::from(p) / 100.0 * reach / 127.0) as f32).max(f32::MIN_POSITIVE))
-                .map(|s| error(&with_scales(&weights, one, Grid::S8_WEIGHTS, vec![s])))
-                .fold(f64::INFINITY, f64::min);
-            prop_assert!(error(&mse) <= best * 1.001 + 1e-12);
-            prop_assert!(error(&mse) <= error(&minmax(&weights, one)) * 1.001 + 1e-12);
-        }
-    }
-}
+mod tests;

@@ -1,0 +1,111 @@
+//! The table of operators: one line for each that is imported.
+
+use super::super::cx::{Built, Cx};
+use super::super::schema::Operator;
+use super::{activation, arithmetic, names, pieces, pool, product, quantize, reduce, shape};
+
+/// Builds the nodes of an operator.
+type Build = fn(&mut Cx<'_>, &Operator<'_>) -> Built;
+
+/// By the number of the schema.
+pub(crate) static TABLE: &[(i32, Build)] = &[
+    (0, arithmetic::add),
+    (1, pool::average_pool_2d),
+    (2, pieces::concatenation),
+    (3, product::conv_2d),
+    (4, product::depthwise_conv_2d),
+    (5, shape::depth_to_space),
+    (6, quantize::dequantize),
+    (8, activation::floor),
+    (9, product::fully_connected),
+    (14, activation::logistic),
+    (17, pool::max_pool_2d),
+    (18, arithmetic::mul),
+    (19, activation::relu),
+    (20, activation::relu_n1_to_1),
+    (21, activation::relu6),
+    (22, shape::reshape),
+    (23, pool::resize_bilinear),
+    (25, activation::softmax),
+    (26, shape::space_to_depth),
+    (28, activation::tanh),
+    (34, pieces::pad),
+    (36, pieces::gather),
+    (39, shape::transpose),
+    (40, reduce::mean),
+    (41, arithmetic::sub),
+    (42, arithmetic::div),
+    (43, shape::squeeze),
+    (45, pieces::strided_slice),
+    (47, activation::exp),
+    (49, pieces::split),
+    (53, quantize::cast),
+    (54, arithmetic::prelu),
+    (55, arithmetic::maximum),
+    (56, reduce::arg_max),
+    (57, arithmetic::minimum),
+    (58, arithmetic::less),
+    (59, activation::neg),
+    (60, pieces::pad),
+    (61, arithmetic::greater),
+    (62, arithmetic::greater_equal),
+    (63, arithmetic::less_equal),
+    (64, arithmetic::select),
+    (65, pieces::slice),
+    (66, activation::sin),
+    (69, shape::tile),
+    (70, shape::expand_dims),
+    (71, arithmetic::equal),
+    (73, activation::log),
+    (74, reduce::sum),
+    (75, activation::sqrt),
+    (77, shape::shape),
+    (78, arithmetic::pow),
+    (79, reduce::arg_min),
+    (81, reduce::prod),
+    (82, reduce::max),
+    (83, shape::pack),
+    (84, arithmetic::logical_or),
+    (86, arithmetic::logical_and),
+    (87, arithmetic::logical_not),
+    (88, shape::unpack),
+    (89, reduce::min),
+    (97, pool::resize_nearest),
+    (98, activation::leaky_relu),
+    (100, pieces::mirror_pad),
+    (101, activation::abs),
+    (102, pieces::split_v),
+    (104, activation::ceil),
+    (108, activation::cos),
+    (111, activation::elu),
+    (114, quantize::quantize),
+    (117, activation::hard_swish),
+    (123, arithmetic::select),
+    (130, shape::broadcast_to),
+    (152, activation::relu_0_to_1),
+];
+
+/// The builder of a built-in operator.
+pub(crate) fn find(code: i32) -> Option<Build> {
+    TABLE.iter().find(|(c, _)| *c == code).map(|(_, build)| *build)
+}
+
+/// Why an operator is not in the table, and what would be accepted.
+pub(crate) fn why_not(code: i32) -> String {
+    let supported: Vec<_> = TABLE.iter().filter_map(|(c, _)| names::name(*c)).collect();
+    match names::name(code) {
+        Some(_) => format!("the operator is not supported; supported are {}", supported.join(", ")),
+        None => format!("number {code} is no built-in operator that is known here"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_is_sorted_and_every_line_has_a_name() {
+        assert!(TABLE.windows(2).all(|w| w[0].0 < w[1].0));
+        assert!(TABLE.iter().all(|(code, _)| names::name(*code).is_some()));
+    }
+}
