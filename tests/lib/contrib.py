@@ -94,12 +94,12 @@ def integer_products():
     case("MatMulIntegerToFloat", "MatMulIntegerToFloat", floats)
     for bits, k, block in ((4, 32, 16), (4, 40, 16), (8, 32, 32), (8, 40, 16)):
         n, blocks = 6, -(-k // block)
-        packed, scales = u8(n, blocks, block * bits // 8), f32(n * blocks, scale=0.05)
+        packed, scales = u8(n, blocks, block * bits // 8), np.abs(f32(n * blocks)) * num(0.05) + num(0.01)
         zeros = u8(n * -(-blocks * bits // 8))
         attrs = dict(K=k, N=n, bits=bits, block_size=block, atol=1e-3)
         case(f"MatMulNBits {bits} {k}", "MatMulNBits", [f32(3, k), packed, scales], **attrs)
         case(f"MatMulNBits {bits} {k} zero points", "MatMulNBits", [f32(2, 3, k), packed, scales, zeros], **attrs)
-    biased = [f32(3, 32), u8(6, 2, 8), f32(12), None, None, f32(6)]
+    biased = [f32(3, 32), u8(6, 2, 8), np.abs(f32(12)) + num(0.01), None, None, f32(6)]
     case("MatMulNBits bias", "MatMulNBits", biased, K=32, N=6, bits=4, block_size=16, atol=1e-3)
 
 

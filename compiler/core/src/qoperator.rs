@@ -62,18 +62,23 @@ pub fn to_qoperator(graph: &Graph) -> Result<(Graph, Vec<Diagnostic>)> {
 
 fn notes(graph: &Graph) -> Vec<Diagnostic> {
     let uses = Uses::of(graph);
-    let stays = |index: usize| {
-        let node = &graph.nodes[index];
-        Cluster::find(graph, &uses, index)?;
-        let what = format!("{} has no QOperator form here: it stays between DequantizeLinear and QuantizeLinear", node.op);
-        Some(Diagnostic::note("Q0510", &node.name, what))
+    let is_dequantized = |id: &Option<ValueId>| {
+        let maker = id.and_then(|id| uses.producer(id)).map(|i| &graph.nodes[i]);
+        maker.is_some_and(|maker| is_linear(maker, "DequantizeLinear"))
+    };
+    let stays = |node: &Node| {
+        let reads = node.inputs.iter().any(is_dequantized) && !node.op.ends_with("QuantizeLinear");
+        let what =
+            format!("{} has no QOperator form here: it stays between DequantizeLinear and QuantizeLinear", node.op);
+        reads.then(|| Diagnostic::note("Q0510", &node.name, what))
     };
     let other = |node: &&Node| OTHER_ROUNDING.contains(&node.op.as_str()) && node.domain == MICROSOFT;
     let rounds = |node: &Node| {
-        let what = format!("{} adds the zero point before it rounds: single results differ by one step from QDQ", node.op);
+        let what =
+            format!("{} adds the zero point before it rounds: single results differ by one step from QDQ", node.op);
         Diagnostic::note("Q0511", &node.name, what)
     };
-    (0..graph.nodes.len()).filter_map(stays).chain(graph.nodes.iter().filter(other).map(rounds)).collect()
+    graph.nodes.iter().filter_map(stays).chain(graph.nodes.iter().filter(other).map(rounds)).collect()
 }
 
 /// A quantized tensor: integers, scale, zero point.
@@ -287,7 +292,8 @@ impl<'g> Cluster<'g> {
     }
 
     fn zero_is_absent(&self, q: Quantized) -> bool {
-        let zeros = |id| self.graph.constant(id).and_then(|t| t.to_ints().ok()).is_some_and(|v| v.iter().all(|z| *z == 0));
+        let zeros =
+            |id| self.graph.constant(id).and_then(|t| t.to_ints().ok()).is_some_and(|v| v.iter().all(|z| *z == 0));
         q.zero_point.is_none_or(zeros)
     }
 

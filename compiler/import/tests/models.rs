@@ -315,7 +315,7 @@ fn broken_bodies_are_refused_by_place() {
     case(with(node("Loop", "- - x", "y"), one(vec![node("Foo", "s", "t")], "i go s", "go t")), "n/Foo_0");
     case(with(node("Loop", "- - x", "y"), one(vec![node("Neg", "lost", "t")], "i go s", "go t")), "reads value `lost`");
     let mut deep = graph_of(vec![], "", "x");
-    for _ in 0..20 {
+    for _ in 0..8 {
         let inner = with(node("If", "c", "r"), body_of("then_branch", deep));
         let inner = with(inner, body_of("else_branch", graph_of(vec![], "", "x")));
         deep = graph_of(vec![inner], "", "r");

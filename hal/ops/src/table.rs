@@ -4,8 +4,16 @@ use crate::{Op, control, elementwise, movement, nn, quant, recurrent, reduce, te
 use ottava_hal::{Error, Reason, Result};
 
 /// Every operator, by family.
-pub static OPS: &[&[&dyn Op]] =
-    &[elementwise::TABLE, movement::TABLE, tensor::TABLE, reduce::TABLE, nn::TABLE, recurrent::TABLE, quant::TABLE, control::TABLE];
+pub static OPS: &[&[&dyn Op]] = &[
+    elementwise::TABLE,
+    movement::TABLE,
+    tensor::TABLE,
+    reduce::TABLE,
+    nn::TABLE,
+    recurrent::TABLE,
+    quant::TABLE,
+    control::TABLE,
+];
 
 /// Every operator.
 pub fn all() -> impl Iterator<Item = &'static dyn Op> {

@@ -66,6 +66,20 @@ fn a_quantized_model_agrees_with_the_float_one_and_validates() {
 }
 
 #[test]
+fn a_model_of_qoperators_runs_as_the_one_with_q_and_dq_nodes() {
+    let dir = folder();
+    let (model, data) = (asset("digits.onnx"), asset("digits_calib.npz"));
+    let args = ["quantize", &model, "--data", &data, "--format", "qoperator", "-o", "qop.onnx"];
+    ottava(dir.path(), &args).fails(0, &[]);
+    let json = ottava(dir.path(), &["inspect", "qop.onnx", "--json"]).json();
+    let ops = json["ops"].as_object().unwrap();
+    assert!(ops.contains_key("QLinearConv") && !ops.contains_key("Conv"), "{json}");
+    let test = asset("digits_test.npz");
+    let args = ["eval", "qop.onnx", "--data", &test, "--against", &model, "--batch", "60", "--min", "0.98", "--json"];
+    assert_eq!(ottava(dir.path(), &args).json()["metric"], "agree");
+}
+
+#[test]
 fn calibration_bytes_do_not_depend_on_batch_or_shards() {
     let dir = folder();
     let (model, data) = (asset("digits.onnx"), asset("digits_calib.npz"));

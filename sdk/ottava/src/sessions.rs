@@ -38,7 +38,7 @@ impl Sessions {
     /// Compiles nothing yet. `options.dims` fixes dimensions whatever the inputs say. State is refused: values of one size
     /// do not fit another one.
     pub fn new(model: &Model, registry: &Registry, options: &SessionOptions) -> Result<Self> {
-        if !options.state.is_empty() {
+        if !options.state.is_empty() || !model.graph.states.is_empty() {
             let what = "a session with state has one size of its inputs";
             return Err(Error::invalid(codes::MODEL_DIM, what).in_file(&model.origin).help("use `Session`"));
         }

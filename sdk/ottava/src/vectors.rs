@@ -85,6 +85,10 @@ impl Default for Tolerance {
     }
 }
 
+/// Cases whose expected output holds the rounding noise of a transform in f32 where the exact result is 0, and the
+/// absolute tolerance that this noise needs.
+const NOISY: &[(&str, f64)] = &[("test_dft_inverse", 1e-6)];
+
 /// Folders below `dir` that hold a case, by name; `dir` itself if it is one.
 pub fn cases(dir: &Path) -> Result<Vec<PathBuf>> {
     if dir.join("model.onnx").is_file() {
@@ -153,6 +157,8 @@ impl From<Error> for Problem {
 }
 
 fn check_case(dir: &Path, registry: &Registry, options: &SessionOptions, t: Tolerance) -> Result<(), Problem> {
+    let noise = NOISY.iter().find(|(name, _)| dir.ends_with(name)).map_or(0.0, |(_, atol)| *atol);
+    let t = Tolerance { atol: t.atol.max(noise), ..t };
     let model = Model::load(dir.join("model.onnx"))?;
     let sets = data_sets(dir)?;
     if sets.is_empty() {

@@ -96,7 +96,14 @@ impl<'g> Writer<'g> {
         self.patch.value(Value { name, ty: TensorType::unranked(dtype), constant: None })
     }
 
-    fn emit(&mut self, name: String, op: &str, inputs: &[Option<ValueId>], outputs: Vec<ValueId>, attrs: &[(&str, i64)]) {
+    fn emit(
+        &mut self,
+        name: String,
+        op: &str,
+        inputs: &[Option<ValueId>],
+        outputs: Vec<ValueId>,
+        attrs: &[(&str, i64)],
+    ) {
         let mut node = Node::new(name, op, 13);
         (node.inputs, node.outputs) = (inputs.to_vec(), outputs);
         attrs.iter().for_each(|(key, value)| node.attrs.set(*key, Attr::Int(*value)));
@@ -186,7 +193,8 @@ impl<'g> Writer<'g> {
         let attrs = &self.node.attrs;
         let body = attrs.program("body").ok()?;
         let number = |name: &str| usize::try_from(attrs.int(name, 0).ok()?).ok();
-        let list = |name: &str, i: usize| attrs.ints_opt(name).ok().flatten().and_then(|v| v.get(i).copied()).unwrap_or(0);
+        let list =
+            |name: &str, i: usize| attrs.ints_opt(name).ok().flatten().and_then(|v| v.get(i).copied()).unwrap_or(0);
         let (captures, n_scanned) = (number("captures")?, number("num_scan_inputs")?);
         let n_states = self.node.inputs.len().checked_sub(captures.checked_add(n_scanned)?)?;
         let first = self.graph.ty(self.node.input(n_states)?);

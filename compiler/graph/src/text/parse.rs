@@ -4,8 +4,8 @@ use super::HEADER;
 use super::lex::{Token, lex};
 use crate::{Activation, Graph, Phase, State, to_program};
 use ottava_hal::{
-    Attr, DataType, Dim, Error, Layout, Node, Program, QuantParams, RequantMode, Result, Scheme, Shape, Tensor, TensorType,
-    ValueId,
+    Attr, DataType, Dim, Error, Layout, Node, Program, QuantParams, RequantMode, Result, Scheme, Shape, Tensor,
+    TensorType, ValueId,
 };
 use std::collections::BTreeMap;
 use std::str::FromStr;

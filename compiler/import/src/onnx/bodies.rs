@@ -12,7 +12,7 @@ use ottava_hal::{Attr, DataType, TensorType};
 use std::collections::HashSet;
 
 /// Bodies inside bodies.
-const MAX_NESTING: usize = 16;
+const MAX_NESTING: usize = 8;
 
 /// The operators that have bodies, and the attributes that hold them.
 const CONTROL: &[(&str, &[&str])] =

@@ -78,9 +78,8 @@ fn body(program: &Program, place: &str, captured: &[String]) -> GraphProto {
         }
         output.push(info(program, *id, result));
     }
-    let constant = |(i, v): (usize, &ottava_hal::Value)| {
-        Some(OnnxTensor::from_tensor(&names[i], v.constant.as_ref()?).to_proto())
-    };
+    let constant =
+        |(i, v): (usize, &ottava_hal::Value)| Some(OnnxTensor::from_tensor(&names[i], v.constant.as_ref()?).to_proto());
     GraphProto {
         name: format!("{place}body"),
         node,

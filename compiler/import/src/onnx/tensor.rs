@@ -318,8 +318,13 @@ mod tests {
 
     #[test]
     fn a_tensor_file_comes_back() {
-        let tensor =
-            OnnxTensor { name: "x".into(), elem: ElemType::S16, dims: vec![2, 1], bytes: vec![1, 2, 3, 4].into(), mapped: false };
+        let tensor = OnnxTensor {
+            name: "x".into(),
+            elem: ElemType::S16,
+            dims: vec![2, 1],
+            bytes: vec![1, 2, 3, 4].into(),
+            mapped: false,
+        };
         let back = super::super::decode_tensor_file(tensor.to_file().into(), "x.pb").expect("well-formed");
         assert_eq!(back, tensor);
     }

@@ -9,7 +9,9 @@ use ottava_abi::{
     scheme,
 };
 use ottava_hal::program::Activation;
-use ottava_hal::{Attr, DataType, Dim, Error, Layout, Node, Program, QuantParams, Reason, Result, Scheme, Tensor, TensorType};
+use ottava_hal::{
+    Attr, DataType, Dim, Error, Layout, Node, Program, QuantParams, Reason, Result, Scheme, Tensor, TensorType,
+};
 use std::collections::HashMap;
 use std::sync::Arc;
 

@@ -10,7 +10,9 @@ use super::settle::{Formals, settle};
 use crate::elementwise::sample::{case, f32s, ints};
 use crate::movement::concat::concat;
 use crate::{AttrKind, AttrSpec, Case, EvalCx, InferCx, InferInput, OTTAVA, Op, OpSpec, util};
-use ottava_hal::{Attr, Attrs, DataType, Dim, Error, Node, Program, Reason, Result, Tensor, TensorType, Value, ValueId};
+use ottava_hal::{
+    Attr, Attrs, DataType, Dim, Error, Node, Program, Reason, Result, Tensor, TensorType, Value, ValueId,
+};
 
 /// The operator.
 pub struct Loop;
@@ -174,7 +176,8 @@ impl<'a> Run<'a> {
     /// One pass of the body; the bytes that it adds to the stacks.
     fn pass(&mut self, pass: i64) -> Result<usize> {
         let lead = [Some(Tensor::scalar(pass)), Some(Tensor::from_bools(&[], &[self.condition])?)];
-        let inputs: Vec<_> = lead.into_iter().chain(self.states.drain(..)).chain(self.captured.iter().cloned()).collect();
+        let inputs: Vec<_> =
+            lead.into_iter().chain(self.states.drain(..)).chain(self.captured.iter().cloned()).collect();
         let n = inputs.len() - 2 - self.captured.len();
         let mut outputs = run_body(self.body, &inputs)?.into_iter();
         self.condition = outputs.next().map(|t| flag(&t)).transpose()?.unwrap_or(false);

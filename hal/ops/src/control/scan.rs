@@ -150,7 +150,9 @@ fn length(form: &Form, cx: &EvalCx) -> Result<usize> {
         let shape = cx.input(form.states + i)?.shape();
         let n = shape[form.input_axis(i, shape.len())?];
         if *length.get_or_insert(n) != n {
-            return Err(Error::invalid(format!("Scan: scanned input {i} has {n} slices, the first has another number")));
+            return Err(Error::invalid(format!(
+                "Scan: scanned input {i} has {n} slices, the first has another number"
+            )));
         }
     }
     Ok(length.unwrap_or(0))

@@ -28,7 +28,8 @@ pub(super) fn settle(
     let mut round = 0;
     loop {
         let known = states.iter().map(|ty| Some(InferInput { ty, constant: None }));
-        let inputs: Vec<Known> = formals.lead.iter().copied().chain(known).chain(formals.tail.iter().copied()).collect();
+        let inputs: Vec<Known> =
+            formals.lead.iter().copied().chain(known).chain(formals.tail.iter().copied()).collect();
         let mut found = infer_body(body, &inputs)?;
         if found.len() < skip + states.len() {
             return Err(Error::invalid(format!("the body has {} outputs for {} states", found.len(), states.len())));

@@ -108,7 +108,8 @@ fn run<T: Real>(cx: &EvalCx, x: &Tensor) -> Result<Tensor> {
     let (data, weights, offsets) = (f64::read(x)?, f64::read(w)?, f64::read(offset)?);
     let bias = cx.opt(3).map(f64::read).transpose()?;
     let mask = cx.opt(4).map(f64::read).transpose()?;
-    if bias.as_ref().is_some_and(|b| b.len() != g.outputs) || mask.as_ref().is_some_and(|m| m.len() * 2 != offsets.len())
+    if bias.as_ref().is_some_and(|b| b.len() != g.outputs)
+        || mask.as_ref().is_some_and(|m| m.len() * 2 != offsets.len())
     {
         return Err(Error::invalid("DeformConv: the bias or the mask does not fit"));
     }

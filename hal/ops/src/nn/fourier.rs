@@ -25,7 +25,8 @@ impl Fourier {
         while rest > 1 {
             let factor = smallest_factor(rest);
             if factor > MAX_FACTOR {
-                let what = format!("a Fourier transform of length {n} has the prime factor {factor}; at most {MAX_FACTOR}");
+                let what =
+                    format!("a Fourier transform of length {n} has the prime factor {factor}; at most {MAX_FACTOR}");
                 return Err(Error::unsupported(Reason::ShapeLimit, what));
             }
             rest /= factor;
@@ -86,7 +87,10 @@ mod tests {
                     let term = multiply(*v, [angle.cos(), angle.sin()]);
                     sum = [sum[0] + term[0], sum[1] + term[1]];
                 }
-                assert!((y[0] - sum[0]).abs() < 1e-12 * n as f64 && (y[1] - sum[1]).abs() < 1e-12 * n as f64, "{n} {k}");
+                assert!(
+                    (y[0] - sum[0]).abs() < 1e-12 * n as f64 && (y[1] - sum[1]).abs() < 1e-12 * n as f64,
+                    "{n} {k}"
+                );
             }
         }
     }

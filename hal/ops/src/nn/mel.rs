@@ -41,7 +41,9 @@ impl Op for MelWeightMatrix {
 
     fn infer(&self, cx: &InferCx) -> Result<Vec<TensorType>> {
         let dtype = onnx_dtype(cx.attrs().int("output_datatype", 1)?)?;
-        let (Some(bands), Some(n)) = (cx.known_ints(0)?, cx.known_ints(1)?) else { return Ok(vec![cx.open(dtype, Some(2))?]) };
+        let (Some(bands), Some(n)) = (cx.known_ints(0)?, cx.known_ints(1)?) else {
+            return Ok(vec![cx.open(dtype, Some(2))?]);
+        };
         Ok(vec![cx.ty(dtype, extents(&n, &bands)?.map(Dim::Known).to_vec())])
     }
 

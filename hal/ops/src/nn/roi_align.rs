@@ -1,6 +1,7 @@
 //! `RoiAlign`: regions of feature maps, sampled between the elements and pooled to one size.
 //!
 //! * (C1) A region is scaled, and moved by half an element with `half_pixel`; without, it is at least 1 wide and high.
+//!   Each step is rounded to f32 (f64 for f64 tensors): an extent just above a whole number would get one sample more.
 //! * (C2) Each bin has `sampling_ratio` samples per axis, or as many as its extent rounded up; bilinear in f64.
 //! * (C3) `avg` is the mean of the samples; `max` the greatest product of an element and its weight.
 
@@ -40,6 +41,8 @@ struct Form {
     out: [usize; 2],
     ratio: f64,
     scale: f64,
+    /// Rounds to the type of the tensors.
+    round: fn(f64) -> f64,
 }
 
 impl Form {
@@ -62,18 +65,21 @@ impl Form {
             out: [extent("output_height")?, extent("output_width")?],
             ratio: ratio as f64,
             scale: attrs.float("spatial_scale", 1.0)?.into(),
+            round: |v| f64::from(v as f32),
         })
     }
 
     /// (C1) (C2) First position, extent of a bin and number of samples in it along one axis.
     fn axis(&self, from: f64, to: f64, bins: usize) -> Result<(f64, f64, usize)> {
         let offset = if self.half_pixel { 0.5 } else { 0.0 };
-        let start = from * self.scale - offset;
-        let mut size = to * self.scale - offset - start;
+        let round = self.round;
+        let corner = |v: f64| round(round(v * self.scale) - offset);
+        let start = corner(from);
+        let mut size = round(corner(to) - start);
         if !self.half_pixel {
             size = size.max(1.0);
         }
-        let bin = size / bins as f64;
+        let bin = round(size / bins as f64);
         let samples = if self.ratio > 0.0 { self.ratio } else { bin.ceil().max(0.0) };
         if !start.is_finite() || samples.is_nan() || samples > MAX_SAMPLES {
             let what = format!("RoiAlign: a bin of {samples} samples per axis; at most {MAX_SAMPLES} are supported");
@@ -99,7 +105,10 @@ impl Op for RoiAlign {
 
     fn eval(&self, cx: &EvalCx) -> Result<Vec<Tensor>> {
         let x = cx.input(0)?;
-        let form = Form::parse(cx.attrs())?;
+        let mut form = Form::parse(cx.attrs())?;
+        if x.dtype() == DataType::F64 {
+            form.round = |v| v;
+        }
         let y = with_real!(x.dtype(), "RoiAlign", T => run::<T>(cx, x, &form))?;
         Ok(vec![y])
     }

@@ -7,8 +7,13 @@ use ottava_hal::{Attr, Tensor};
 const ATTENTION_OPSET: u32 = 23;
 
 /// Inputs that say something which Attention does not, or with other extents.
-const REFUSED: &[(usize, &str)] =
-    &[(4, "key_padding_mask"), (6, "past_key"), (7, "past_value"), (8, "past_sequence_length"), (9, "cache_indirection")];
+const REFUSED: &[(usize, &str)] = &[
+    (4, "key_padding_mask"),
+    (6, "past_key"),
+    (7, "past_value"),
+    (8, "past_sequence_length"),
+    (9, "cache_indirection"),
+];
 
 /// MultiHeadAttention(query, key, value, bias, -, attention_bias).
 pub(super) fn multi_head(cx: &mut Cx, node: RawNode) -> Result<(), Refusal> {

@@ -32,7 +32,9 @@ pub(super) fn repeat(cx: &mut Cx, mut node: RawNode) -> Result<(), Refusal> {
 /// Scan: since 9 without a batch axis.
 pub(super) fn scan(cx: &mut Cx, node: RawNode) -> Result<(), Refusal> {
     if node.version < 9 {
-        return Refusal::unsupported("the form with a batch axis is not supported; export with operator set 9 or later");
+        return Refusal::unsupported(
+            "the form with a batch axis is not supported; export with operator set 9 or later",
+        );
     }
     inputs(&node, node.inputs.len())?;
     outputs(&node, "body", 0)?;

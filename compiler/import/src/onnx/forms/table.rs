@@ -238,10 +238,7 @@ pub(crate) const TABLE: &[Row] = &[
 
 /// Standard operators that are left out on purpose, with the reason.
 const LEFT_OUT: &[(&str, &[&str])] = &[
-    (
-        "control flow over sequences is not supported; export the network with its loops unrolled",
-        &["SequenceMap"],
-    ),
+    ("control flow over sequences is not supported; export the network with its loops unrolled", &["SequenceMap"]),
     (
         "sequences are not supported",
         &[
