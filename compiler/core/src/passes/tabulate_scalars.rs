@@ -2,7 +2,6 @@
 //! The table is made by the reference evaluation of the node itself on all 256 bytes, so no bit changes. Where scales are
 //! in the proportion of the constant (attention scores divided by the square root of a width), the table is the identity.
 
-use super::{About, Effect};
 use super::rules::{fresh, is_any, patch_const};
 use super::{About, Effect};
 use crate::Cx;
