@@ -141,7 +141,8 @@ fn a_tensor_that_no_machine_holds_is_an_error_with_node_and_size() {
 #[test]
 fn a_tensor_has_at_most_32_dimensions() {
     let of = |rank: usize| {
-        let body = format!("input %x : f32[1]\ninput %s : s64[{rank}]\n%y : f32[...] = \"r\" Reshape.21(%x, %s)\noutput %y");
+        let body =
+            format!("input %x : f32[1]\ninput %s : s64[{rank}]\n%y : f32[...] = \"r\" Reshape.21(%x, %s)\noutput %y");
         infer_types(&mut parse(&body))
     };
     assert!(of(32).is_ok());
