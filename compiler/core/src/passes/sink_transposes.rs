@@ -82,8 +82,11 @@ fn is_elementwise(node: &Node) -> bool {
     node.domain.is_empty() && node.inputs.len() == 1 && (is_any(node, &["Relu", "Neg", "Not", "Abs"]) || unary())
 }
 
+/// A permutation, and what each input of a node is under it.
+type Transposed = (Vec<usize>, Vec<Option<Operand>>);
+
 /// The common permutation of a node's transposed data, with what each input is; `None` where they do not agree.
-fn transposed_operands(view: View, node: &Node) -> Result<Option<(Vec<usize>, Vec<Option<Operand>>)>> {
+fn transposed_operands(view: View, node: &Node) -> Result<Option<Transposed>> {
     let n_data = if is_any(node, MANY) { node.inputs.len() } else { 1 };
     let mut order: Option<Vec<usize>> = None;
     let mut operands = Vec::with_capacity(node.inputs.len());
