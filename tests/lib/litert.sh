@@ -2,8 +2,7 @@
 # TFLite networks give the integers of LiteRT's reference kernels, bit for bit, on the reference and on the CPU; float and
 # dynamic-range ones agree within a tolerance, recurrent and streaming ones step by step.
 #
-# One difference fails. The reference device takes fewer samples where a network is slow on it; its results are those of
-# the CPU (the conformance of the kernels is tested elsewhere).
+# One difference fails. The reference takes fewer samples where a network is slow on it. Half a minute of processor time.
 # Usage: litert.sh OTTAVA PYTHON ASSETS
 set -euo pipefail
 ottava=$1 python=$2 assets=$3

@@ -68,13 +68,10 @@ impl<'a> Source<'a> {
 
     /// Bytes outside of the FlatBuffer, addressed from the begin of the file.
     pub fn range(self, offset: u64, len: u64, place: &'static str) -> Read<&'a [u8]> {
-        let (start, len) = (usize::try_from(offset), usize::try_from(len));
-        let found = start.ok().zip(len.ok()).and_then(|(s, n)| self.bytes.get(s..s.checked_add(n)?));
-        found.ok_or_else(|| Damage {
-            offset: 0,
-            place,
-            what: format!("{len:?} bytes from byte {offset} on leave the file", len = len),
-        })
+        let bounds = usize::try_from(offset).ok().zip(usize::try_from(len).ok());
+        let found = bounds.and_then(|(start, n)| self.bytes.get(start..start.checked_add(n)?));
+        let what = || format!("{len} bytes from byte {offset} on leave the file");
+        found.ok_or_else(|| Damage { offset: 0, place, what: what() })
     }
 
     fn array<const N: usize>(self, at: usize, place: &'static str) -> Read<[u8; N]> {

@@ -170,8 +170,7 @@ fn sliced(cx: &mut Cx<'_>, op: &Operator<'_>, x: usize, r: Ranges) -> Built {
 
 /// PAD and PADV2: with the zero point, or with the third input.
 pub(crate) fn pad(cx: &mut Cx<'_>, op: &Operator<'_>) -> Built {
-    let mode = "constant";
-    padded(cx, op, mode)
+    padded(cx, op, "constant")
 }
 
 /// MIRROR_PAD.
