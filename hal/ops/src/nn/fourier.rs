@@ -33,6 +33,11 @@ impl Fourier {
         }
         let sign = if inverse { 1.0 } else { -1.0 };
         let power = |j: usize| {
+            // Quarter turns are exact; the angle in f64 is not.
+            let turns: &[Complex; 4] = &[[1.0, 0.0], [0.0, sign], [-1.0, 0.0], [0.0, -sign]];
+            if (j * 4).is_multiple_of(n) {
+                return turns[j * 4 / n];
+            }
             let angle = 2.0 * std::f64::consts::PI * j as f64 / n as f64;
             [libm::cos(angle), sign * libm::sin(angle)]
         };
@@ -68,7 +73,7 @@ fn multiply(a: Complex, b: Complex) -> Complex {
 
 fn smallest_factor(n: usize) -> usize {
     let odd = (3..).step_by(2).take_while(|f| f * f <= n);
-    std::iter::once(2).chain(odd).find(|f| n % f == 0).unwrap_or(n)
+    std::iter::once(2).chain(odd).find(|f| n.is_multiple_of(*f)).unwrap_or(n)
 }
 
 #[cfg(test)]

@@ -57,7 +57,7 @@ fn biases(cx: &Cx, node: &RawNode) -> Result<Vec<Tensor>, Refusal> {
         return Ok(Vec::new());
     }
     match cx.input_constant(node, 3) {
-        Some(bias) if bias.shape().len() == 1 && bias.elements() % 3 == 0 && bias.dtype().bits() >= 8 => {
+        Some(bias) if bias.shape().len() == 1 && bias.elements().is_multiple_of(3) && bias.dtype().bits() >= 8 => {
             let n = bias.elements() / 3;
             let parts = bias.bytes().chunks_exact((n * bias.dtype().bits() / 8).max(1));
             Ok(parts.map(|part| Tensor::from_bytes(bias.dtype(), &[n], part)).collect::<Result<_, _>>()?)

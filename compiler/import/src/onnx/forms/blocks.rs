@@ -56,7 +56,7 @@ impl Form {
         }
         let used = self.bytes(columns);
         let lines = packed.bytes().chunks_exact(row.max(1)).map(|line| &line[..used]);
-        if self.bits == 8 || columns % 2 == 0 {
+        if self.bits == 8 || columns.is_multiple_of(2) {
             let bytes: Vec<u8> = lines.flatten().copied().collect();
             return Ok(Tensor::from_bytes(self.dtype(), &[rows, columns], &bytes)?);
         }
@@ -152,9 +152,9 @@ mod tests {
             "DequantizeLinear@21 n/weights n/scales n/zero_points -> n/rows axis=1 block_size=4",
             "Transpose@13 n/rows -> n/columns perm=[1, 0]",
             "MatMul@13 a n/columns -> y",
-            "n/weights = u4[1,7] [1, 2, 3, 4, 5, 6, 7]",
-            "n/scales = f32[1,2] [0.5, 2.0]",
-            "n/zero_points = u4[1,2] [8, 8]",
+            "n/weights = u4[1, 7] [1, 2, 3, 4, 5, 6, 7]",
+            "n/scales = f32[1, 2] [0.5, 2.0]",
+            "n/zero_points = u4[1, 2] [8, 8]",
         ]);
     }
 
