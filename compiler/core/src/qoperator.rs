@@ -6,6 +6,7 @@
 
 use crate::passes::rules::is_any;
 use ottava_graph::{Diagnostic, Graph, Patch, Result, Uses, rewrite};
+use ottava_hal::refmath::bias::bias_s32;
 use ottava_hal::refmath::quantize_f32;
 use ottava_hal::{Attr, DataType, Node, Tensor, ValueId};
 use ottava_ops::MICROSOFT;
@@ -206,7 +207,7 @@ impl<'g> Cluster<'g> {
         node.domain = (*domain).into();
         node.attrs = self.attributes()?;
         let bias = match self.node.input(2).filter(|_| has_bias) {
-            Some(_) => Some(self.bias(&tensors)?),
+            Some(id) => Some(self.bias(&mut patch, id, &tensors)?),
             None => None,
         };
         for q in &tensors {
@@ -235,7 +236,7 @@ impl<'g> Cluster<'g> {
             if self.dtype(*q) != storage && !mixed {
                 return Some(false);
             }
-            if !self.is_plain(*q) && !(weights && self.is_per_channel(*q)?) {
+            if !(self.is_plain(*q) || weights && self.is_per_channel(*q)?) {
                 return Some(false);
             }
         }
@@ -280,15 +281,32 @@ impl<'g> Cluster<'g> {
         }
     }
 
-    /// The s32 bias, if it stands at the scale of the accumulator.
-    fn bias(&self, tensors: &[Quantized]) -> Option<ValueId> {
-        let bias = self.inputs.get(2).copied().flatten()?;
+    /// The s32 bias: as it is, if it stands at the scale of the accumulator; of constant floats, brought to that scale
+    /// (numerics.md section 4).
+    fn bias(&self, patch: &mut Patch, id: ValueId, tensors: &[Quantized]) -> Option<ValueId> {
+        let Some(bias) = self.inputs.get(2).copied().flatten() else {
+            return self.float_bias(patch, id, tensors);
+        };
         let (x, w) = (self.numbers(tensors[0].scale)?, self.numbers(tensors[1].scale)?);
         let found = self.numbers(bias.scale)?;
         let n = found.len().max(w.len());
         let at = |list: &[f32], i: usize| list.get(if list.len() == 1 { 0 } else { i }).copied();
         let same = (0..n).all(|i| at(&found, i).zip(at(&w, i)).is_some_and(|(b, w)| b == x[0] * w));
         (self.dtype(bias) == DataType::S32 && same && self.zero_is_absent(bias)).then_some(bias.integers)
+    }
+
+    fn float_bias(&self, patch: &mut Patch, id: ValueId, tensors: &[Quantized]) -> Option<ValueId> {
+        let (x, w, reals) = (self.numbers(tensors[0].scale)?, self.numbers(tensors[1].scale)?, self.numbers(id)?);
+        let scale = |c: usize| w.get(if w.len() == 1 { 0 } else { c }).copied();
+        let integer = |(c, v): (usize, &f32)| Some(bias_s32(*v, x[0], scale(c)?));
+        let integers = reals.iter().enumerate().map(integer).collect::<Option<Vec<i32>>>()?;
+        // A bias that does not fit would be cut off.
+        if self.graph.ty(id).shape.rank() != 1 || integers.iter().any(|b| matches!(*b, i32::MIN | i32::MAX)) {
+            return None;
+        }
+        let data = Tensor::from_slice(&[integers.len()], &integers).ok()?;
+        let name = crate::passes::rules::fresh(self.graph, patch, &format!("{}_bias", self.node.name));
+        Some(crate::passes::rules::patch_const(patch, name, data))
     }
 
     fn zero_is_absent(&self, q: Quantized) -> bool {

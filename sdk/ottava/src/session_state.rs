@@ -40,12 +40,15 @@ pub(crate) struct Values {
     runs: usize,
 }
 
+/// Name and type of an input or output.
+type Slot = (String, TensorType);
+
 impl State {
     /// The state of a model and of the caller's links; `None` if there is none.
     pub(crate) fn new(
         hidden: &[StateVar],
         links: &[(String, String)],
-        (inputs, outputs): (&[(String, TensorType)], &[(String, TensorType)]),
+        (inputs, outputs): (&[Slot], &[Slot]),
         reset_every: usize,
     ) -> Result<Option<Self>> {
         let own = hidden.iter().enumerate().map(|(i, s)| Link {

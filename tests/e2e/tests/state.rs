@@ -110,7 +110,7 @@ fn shards_of_a_stream_need_the_length_of_its_sequences() {
         let options = ottava::CalibrateOptions { affine, shard, session, ..Default::default() };
         ottava::calibrate(&model, &data, &Registry::new(), &options, &mut |_, _| {})
     };
-    assert!(calibrate(0, 0, 2).err().expect("refused").to_string().contains("--reset-every"));
+    assert!(calibrate(0, 0, 2).expect_err("refused").to_string().contains("--reset-every"));
     let whole = calibrate(300, 0, 1).expect("calibrates");
     let mut parts = calibrate(300, 0, 3).expect("calibrates");
     for index in 1..3 {

@@ -14,7 +14,7 @@ pub(crate) fn rows(op: &'static str) -> Vec<OpRow> {
     let dtypes = vec![DataType::S32, DataType::S64];
     let indices = Operand { dtypes, quant: vec![QuantKind::Plain], constant: false, optional: false };
     let fits = needs(Reason::ShapeLimit, "an axis of the data", |p, n| Picks::of(p, n).is_ok());
-    let computed = needs(Reason::Other, "computed indices", |p, n| is_computed(p, n));
+    let computed = needs(Reason::Other, "computed indices", is_computed);
     let own = when(row(op, vec![movable(), indices], movable()), [same_params(), computed, fits]);
     gather_rows(op).into_iter().chain([own]).collect()
 }

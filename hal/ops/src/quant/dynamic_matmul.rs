@@ -55,7 +55,7 @@ impl Op for DynamicMatMul {
         let mut y = crate::util::output(DataType::F32, &shape)?;
         let mut codes = vec![0i8; k];
         let mut sums = vec![0i32; n];
-        let rows = if k == 0 { 0 } else { data.len() / k };
+        let rows = data.len().checked_div(k).unwrap_or(0);
         for (row, out) in (0..rows).zip(y.as_slice_mut::<f32>()?.chunks_exact_mut(n.max(1))) {
             let xs = &data[row * k..][..k];
             let s = row_scale(xs);

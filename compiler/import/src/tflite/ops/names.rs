@@ -37,7 +37,7 @@ const NAMES: &str = "\
 mod tests {
     #[test]
     fn numbers_are_those_of_the_schema() {
-        let found = [0, 32, 114, 129, 203].map(|code| super::name(code));
+        let found = [0, 32, 114, 129, 203].map(super::name);
         assert_eq!(found, ["ADD", "CUSTOM", "QUANTIZE", "CALL_ONCE", "DILATE"].map(Some));
         assert_eq!([super::name(-1), super::name(9999)], [None, None]);
     }
