@@ -4,7 +4,7 @@ use crate::builder::Run;
 use crate::elementwise;
 use crate::form::{Form, channels_first};
 use crate::strided::Walk;
-use ottava_hal::{DataType, Error, Reason, Result, Status, Tensor, TensorType};
+use ottava_hal::{DataType, Element, Error, Reason, Result, Status, Tensor, TensorType};
 use ottava_kernels::{Exec, KernelError, nchw_to_nhwc, nhwc_to_nchw, xor_sign};
 
 /// A kernel's failure during a run.
@@ -16,21 +16,21 @@ pub(crate) fn failed(error: KernelError) -> Error {
     Error::failed(status, error.to_string())
 }
 
-/// Channels to the back (`to_nhwc`) or to the front, for elements of 1 or 4 bytes.
+/// Channels to the back (`to_nhwc`) or to the front, for elements of 1, 2 or 4 bytes.
 pub(crate) fn transposition(dtype: DataType, ncs: [usize; 3], to_nhwc: bool) -> Result<(String, Run)> {
     let name = format!("{}_b{}", if to_nhwc { "nchw_to_nhwc" } else { "nhwc_to_nchw" }, dtype.bits());
-    let run: Run = match (dtype.bits(), to_nhwc) {
-        (8, true) => Box::new(move |exec, io| nchw_to_nhwc(exec, ncs, io.bytes(0)?, io.out).map_err(failed)),
-        (8, false) => Box::new(move |exec, io| nhwc_to_nchw(exec, ncs, io.bytes(0)?, io.out).map_err(failed)),
-        (32, true) => {
-            Box::new(move |exec, mut io| nchw_to_nhwc(exec, ncs, io.read::<u32>(0)?, io.out::<u32>()?).map_err(failed))
-        }
-        (32, false) => {
-            Box::new(move |exec, mut io| nhwc_to_nchw(exec, ncs, io.read::<u32>(0)?, io.out::<u32>()?).map_err(failed))
-        }
+    let run = match dtype.bits() {
+        8 => transpose::<u8>(ncs, to_nhwc),
+        16 => transpose::<u16>(ncs, to_nhwc),
+        32 => transpose::<u32>(ncs, to_nhwc),
         _ => return Err(Error::unsupported(Reason::Layout, format!("{dtype} has no channels-last form"))),
     };
     Ok((name, run))
+}
+
+fn transpose<T: Element>(ncs: [usize; 3], to_nhwc: bool) -> Run {
+    let kernel = if to_nhwc { nchw_to_nhwc::<T> } else { nhwc_to_nchw::<T> };
+    Box::new(move |exec, mut io| kernel(exec, ncs, io.read::<T>(0)?, io.out::<T>()?).map_err(failed))
 }
 
 /// XOR 0x80 on every byte.
