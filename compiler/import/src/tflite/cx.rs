@@ -235,7 +235,8 @@ impl<'m> Cx<'m> {
             data = tensor::transpose(&data, &[0, 3, 1, 2])?;
         }
         let params = self.params(t)?;
-        Ok(self.add_constant(&self.def(t).name, data, params))
+        let name = label(self.def(t), t);
+        Ok(self.add_constant(&name, data, params))
     }
 
     /// A constant with a name like `name`.
@@ -252,7 +253,7 @@ impl<'m> Cx<'m> {
     /// A constant list of integers that belongs to tensor `t`.
     pub fn add_ints(&mut self, t: usize, part: &str, values: &[i64]) -> Built<ValueId> {
         let data = Tensor::from_slice(&[values.len()], values)?;
-        Ok(self.add_constant(&format!("{}/{part}", self.def(t).name), data, None))
+        Ok(self.add_constant(&format!("{}/{part}", label(self.def(t), t)), data, None))
     }
 
     /// A value for a tensor. Results of the model carry the tensor's name in the file's layout.

@@ -109,6 +109,14 @@ fn precision(attrs: &Attrs, scale: DataType) -> Result<Precision> {
     }
 }
 
+fn expect_float_scale(cx: &InferCx) -> Result<()> {
+    let dtype = cx.dtype(1)?;
+    if dtype.is_float() {
+        return Ok(());
+    }
+    Err(Error::invalid(format!("the scale is of type {dtype}, expected a float type")))
+}
+
 impl Op for QuantizeLinear {
     fn spec(&self) -> &'static OpSpec {
         &QUANTIZE
@@ -116,6 +124,7 @@ impl Op for QuantizeLinear {
 
     fn infer(&self, cx: &InferCx) -> Result<Vec<TensorType>> {
         let dtype = quantized_dtype(cx.attrs(), cx.opt(2).map(|z| z.ty.dtype))?;
+        expect_float_scale(cx)?;
         Ok(vec![cx.ty(dtype, cx.shape(0)?.to_vec())])
     }
 
@@ -162,6 +171,7 @@ impl Op for DequantizeLinear {
 
     fn infer(&self, cx: &InferCx) -> Result<Vec<TensorType>> {
         let dtype = dtype_attr(cx.attrs(), "output_dtype")?.unwrap_or(cx.dtype(1)?);
+        expect_float_scale(cx)?;
         Ok(vec![cx.ty(dtype, cx.shape(0)?.to_vec())])
     }
 
