@@ -38,6 +38,7 @@ mod tests {
         g.opsets.insert(String::new(), 13);
         let x_ty = TensorType::new(DataType::U8, Shape(vec![Dim::Sym("N".into()), Dim::Known(2)]));
         let x = g.add_input("x", x_ty.clone().quantized(QuantParams::per_tensor(0.1, 3)));
+        let h = g.add_value("h", TensorType::fixed(DataType::S16, &[2]));
         let w = g.add_const(
             "weird name, with (brackets)",
             Tensor::from_ints(DataType::S8, &[2, 2], &[1, -2, 3, -128]).unwrap(),
@@ -69,7 +70,6 @@ mod tests {
         relu.outputs = vec![z];
         g.nodes.push(relu);
         g.outputs = vec![y, z, y];
-        let h = g.add_value("h", TensorType::fixed(DataType::S16, &[2]));
         g.add_state("h state", h, h, Tensor::from_ints(DataType::S16, &[2], &[0, -7]).unwrap());
         g
     }
