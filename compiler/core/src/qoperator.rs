@@ -5,7 +5,7 @@
 //! such form, or not with these types and attributes, stays between its Q and DQ nodes, and a note says so.
 
 use crate::passes::rules::is_any;
-use ottava_graph::{Diagnostic, Graph, Patch, Result, Uses, rewrite};
+use ottava_graph::{Diagnostic, Graph, Patch, Result, Uses, infer_types, rewrite};
 use ottava_hal::refmath::bias::bias_s32;
 use ottava_hal::refmath::quantize_f32;
 use ottava_hal::{Attr, DataType, Node, Tensor, ValueId};
@@ -51,6 +51,8 @@ const OTHER_ROUNDING: &[&str] = &["QLinearAdd", "QLinearMul"];
 /// The graph with every operator that has a QOperator form in it, and notes on what stays and what rounds otherwise.
 pub fn to_qoperator(graph: &Graph) -> Result<(Graph, Vec<Diagnostic>)> {
     let mut graph = graph.clone();
+    // A file need not declare the types of inner values.
+    infer_types(&mut graph)?;
     rewrite(&mut graph, "to_qoperator", |graph, uses, index| {
         let cluster = Cluster::find(graph, uses, index);
         Ok(cluster.and_then(|c| if is_any(c.node, MOVERS) { c.moved() } else { c.converted() }))

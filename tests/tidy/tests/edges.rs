@@ -43,6 +43,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("ottava-cli", &["ottava", "ottava-driver-cpu", "ottava-driver-npu", "ottava-npu", "ottava-reference"]),
     ("ottava-tidy", &[]),
     ("ottava-onnx-proto-gen", &[]),
+    ("ottava-fuzz", &["ottava-compiler", "ottava-graph", "ottava-hal", "ottava-import", "ottava-reference"]),
 ];
 
 /// Crates that only tests use may see everything.

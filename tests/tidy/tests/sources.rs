@@ -13,6 +13,7 @@ const UNSAFE_ALLOWED: &[&str] = &[
     "sdk/plugin/",
     "tests/bochs/",
     "plugins/",
+    "compiler/import/src/onnx/mapped.rs",
     "compiler/plan/src/file/map.rs",
     "runtime/tests/steady.rs",
     "tests/e2e/tests/allocations.rs",
