@@ -5,6 +5,7 @@
 //! | `assets` | real networks and data, where they are; skips are counted |
 //! | `rng` | seeded random numbers |
 //! | `random_graph` | random quantized networks |
+//! | `random_float` | random float networks of what exporters spell out |
 //! | `devices` | devices that know less, or fail |
 //! | `lockstep` | comparison of a graph before and after a transformation, value by value |
 //! | `spearman` | the measure of sentence embeddings |
@@ -15,6 +16,7 @@ pub mod assets;
 pub mod detector;
 pub mod devices;
 pub mod lockstep;
+pub mod random_float;
 pub mod random_graph;
 pub mod rng;
 pub mod spearman;

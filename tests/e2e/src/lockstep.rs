@@ -36,8 +36,18 @@ const INTEGER_FORMS: &[&str] = &[
     "LayerNormalization",
 ];
 /// Operators that a spelled-out formula becomes: they round in other places than the formula.
-const FORMULAS: &[&str] =
-    &["Gelu", "HardSigmoid", "HardSwish", "LayerNormalization", "Mish", "RMSNormalization", "Softmax", "Swish"];
+const FORMULAS: &[&str] = &[
+    "Gelu",
+    "HardSigmoid",
+    "HardSwish",
+    "LayerNormalization",
+    "MaskedMean",
+    "MaskedSoftmax",
+    "Mish",
+    "RMSNormalization",
+    "Softmax",
+    "Swish",
+];
 /// Tolerance of float results, relative to the largest of a tensor; [`bias_rounding`] comes on top.
 const TOLERANCE: f32 = 1e-4;
 

@@ -11,7 +11,7 @@ use ottava_hal::{Attr, Attrs, DataType, Node, Shape, Tensor, TensorType, ValueId
 
 /// A graph in the form that an importer would give.
 pub fn random_graph(seed: u64) -> Graph {
-    let mut builder = Builder { g: Graph::new(format!("random{seed}")), rng: Rng::new(seed), n: 0, open: Vec::new() };
+    let mut builder = Builder::new(format!("random{seed}"), seed);
     builder.inputs();
     for _ in 0..3 + builder.rng.below(6) {
         builder.step();
@@ -21,7 +21,7 @@ pub fn random_graph(seed: u64) -> Graph {
 
 /// A float value.
 #[derive(Debug, Clone, Copy)]
-struct Real {
+pub(crate) struct Real {
     id: ValueId,
     /// Bound on the magnitude, roughly.
     largest: f32,
@@ -29,20 +29,24 @@ struct Real {
     scale: Option<f32>,
 }
 
-struct Builder {
-    g: Graph,
-    rng: Rng,
+pub(crate) struct Builder {
+    pub(crate) g: Graph,
+    pub(crate) rng: Rng,
     /// Numbers names.
     n: usize,
     /// Values that the next steps may read.
     open: Vec<Real>,
 }
 
-fn ints(values: &[i64]) -> Attr {
+pub(crate) fn ints(values: &[i64]) -> Attr {
     Attr::Ints(values.to_vec())
 }
 
 impl Builder {
+    pub(crate) fn new(name: String, seed: u64) -> Self {
+        Self { g: Graph::new(name), rng: Rng::new(seed), n: 0, open: Vec::new() }
+    }
+
     fn name(&mut self, base: &str) -> String {
         self.n += 1;
         format!("{base}{}", self.n)
@@ -53,7 +57,7 @@ impl Builder {
     }
 
     /// Adds a node with one output, whose type follows.
-    fn node(&mut self, op: &str, version: u32, inputs: &[ValueId], attrs: Attrs) -> ValueId {
+    pub(crate) fn node(&mut self, op: &str, version: u32, inputs: &[ValueId], attrs: Attrs) -> ValueId {
         let mut node = Node::new(self.name(&op.to_lowercase()), op, version);
         node.inputs = inputs.iter().copied().map(Some).collect();
         node.attrs = attrs;
@@ -65,12 +69,12 @@ impl Builder {
         out
     }
 
-    fn constant(&mut self, data: Tensor) -> ValueId {
+    pub(crate) fn constant(&mut self, data: Tensor) -> ValueId {
         let name = self.name("c");
         self.g.add_const(name, data)
     }
 
-    fn floats(&mut self, shape: &[usize], largest: f32) -> ValueId {
+    pub(crate) fn floats(&mut self, shape: &[usize], largest: f32) -> ValueId {
         let n = shape.iter().product();
         let data: Vec<f32> = (0..n).map(|_| self.rng.real(-largest, largest)).collect();
         self.constant(Tensor::from_slice(shape, &data).expect("as many floats as the shape says"))

@@ -135,7 +135,7 @@ fn known_shape(graph: &Graph, node: &Node) -> Result<Option<Tensor>> {
 }
 
 /// Replaces a node by constants that take the names of its outputs over.
-fn replace_by(graph: &Graph, index: usize, results: Vec<Tensor>) -> Patch {
+pub(super) fn replace_by(graph: &Graph, index: usize, results: Vec<Tensor>) -> Patch {
     let node = &graph.nodes[index];
     let mut patch = Patch::new(graph);
     patch.remove.push(index);

@@ -13,6 +13,7 @@ mod fold_channel_affine;
 mod fold_constants;
 mod fold_pad;
 mod fold_qdq;
+mod fold_shapes;
 mod fuse_activation;
 mod fuse_functions;
 mod fuse_norms;
@@ -83,7 +84,9 @@ macro_rules! passes {
 pub static CANONICAL: &[Pass] = passes![
     remove_identities,
     fold_constants,
+    fold_shapes,
     inline_control,
+    remove_identities,
     fuse_functions,
     fuse_norms,
     fuse_softmax,

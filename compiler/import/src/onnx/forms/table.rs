@@ -34,7 +34,6 @@ fn same(cx: &mut Cx, node: RawNode) -> Result<(), Refusal> {
 
 /// Every operator that can be imported, by domain and name.
 pub(crate) const TABLE: &[Row] = &[
-    Row { domain: ottava_ops::OTTAVA, op: "DynamicMatMul", map: same },
     onnx("Abs", same),
     onnx("Acos", same),
     onnx("Acosh", same),
@@ -234,6 +233,7 @@ pub(crate) const TABLE: &[Row] = &[
     ms("RotaryEmbedding", same),
     ms("SkipLayerNormalization", fused::skip_layer_normalization),
     ms("SkipSimplifiedLayerNormalization", same),
+    Row { domain: ottava_ops::OTTAVA, op: "DynamicMatMul", map: same },
 ];
 
 /// Standard operators that are left out on purpose, with the reason.
