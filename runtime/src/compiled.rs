@@ -130,6 +130,11 @@ impl Compiled {
         self.idle.lock().push(context);
     }
 
+    /// Drops the idle contexts.
+    pub fn release(&self) {
+        self.idle.lock().clear();
+    }
+
     /// How many inferences went well on this compilation; not counted much beyond [`STEADY`].
     pub fn served(&self) -> u64 {
         self.served.load(Ordering::Relaxed)

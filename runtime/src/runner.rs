@@ -95,6 +95,12 @@ impl Runner {
         slots.chain(own).fold(0, usize::saturating_add)
     }
 
+    /// Gives back the working memory of inferences that are done. It is kept for the next ones otherwise; who runs many
+    /// networks in turn can do without.
+    pub fn release(&self) {
+        self.inner.admission.current().release();
+    }
+
     /// Devices that were lost so far, and what was done about it.
     pub fn events(&self) -> Vec<Event> {
         self.inner.healer.events()

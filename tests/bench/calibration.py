@@ -32,6 +32,7 @@ def networks(models, folder):
     load = lambda name: dict(np.load(models / "data" / name))
     # The detector's images are only counted, not looked at: noise takes as long.
     noise = np.random.default_rng(1).random((8, 3, 352, 352), dtype=np.float32)
+    yield "resnet8", "resnet8_cifar10_f32.onnx", load("cifar10_calib_128_jpeg.npz"), ["--affine", "1,0"]
     yield "mobilenet", "mobilenet_v1_025_128_f32deq.onnx", load("imagenet_128_calib_60.npz"), ["--affine", "0.0078125,-1"]
     yield "fastestdet", "fastestdet_352.onnx", {"x": noise}, []
     yield "minilm", "minilm_l3_f16w.onnx", load("minilm_l3_calib_50.npz"), []

@@ -6,13 +6,20 @@
 
 use crate::bytes::{Reader, put_varint};
 use crate::error::{Error, Result};
+use crate::scan::{extremes, greater, lesser};
 
 /// Fractional bits of the sums.
 const FRACTION_BITS: i32 = 40;
-/// Values below this magnitude take the fast path: 1024 of them cannot overflow an i64 sum.
-const FAST_LIMIT: f32 = 8192.0;
+/// Values below this magnitude take the fast path: times 2^40 they stay below 2^51, and 1024 of them below 2^61.
+const FAST_LIMIT: f32 = 2048.0;
+/// Below this magnitude the number fits an i64.
+const EXACT_LIMIT: f32 = (1u32 << 22) as f32;
 /// Values summed in i64 before they are added to the wide sum.
 const BLOCK: usize = 1024;
+/// Channels of a row that are summed together.
+const TILE: usize = 16;
+/// Adding this to an f64 below 2^51 rounds it to an integer, ties to even, which the lowest bits of the sum then hold.
+const TO_INTEGER: f64 = 1.5 * (1u64 << 52) as f64;
 
 /// Where the channels of a flattened tensor are: element `i` belongs to channel `(i / inner) % channels`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,35 +51,95 @@ pub struct ChannelSums {
 /// Extremes before the first value.
 const NONE: (f32, f32) = (f32::INFINITY, f32::NEG_INFINITY);
 
-/// The extremes with one more value; +0 stands for both zeros.
-fn widened((lo, hi): (f32, f32), x: f32) -> (f32, f32) {
-    if x.is_finite() { (lo.min(x + 0.0), hi.max(x + 0.0)) } else { (lo, hi) }
-}
-
 fn fixed(x: f32) -> i128 {
     const LIMIT: f64 = (1u64 << 60) as f64;
+    // From 2048 on, an f32 is a multiple of 2^-12: nothing is to be rounded.
+    if (FAST_LIMIT..EXACT_LIMIT).contains(&x.abs()) {
+        return i128::from((f64::from(x) * (1i64 << FRACTION_BITS) as f64) as i64);
+    }
     // NaN converts to 0; infinities are clamped first, and skipped by the caller.
     ((f64::from(x).clamp(-LIMIT, LIMIT)) * (1i64 << FRACTION_BITS) as f64).round_ties_even() as i128
 }
 
-fn sum(values: &[f32]) -> i128 {
-    let mut total = 0i128;
-    for block in values.chunks(BLOCK) {
-        if block.iter().all(|x| x.abs() < FAST_LIMIT) {
-            total += i128::from(block.iter().map(|&x| fast_fixed(x)).sum::<i64>());
-        } else {
-            total = block.iter().filter(|x| x.is_finite()).fold(total, |t, &x| t.saturating_add(fixed(x)));
-        }
-    }
-    total
+/// The same number as [`fixed`] but for a constant, [`TO_INTEGER`]'s bits, for `|x|` below [`FAST_LIMIT`].
+#[inline(always)]
+fn fast_fixed(x: f32) -> i64 {
+    (f64::from(x) * (1i64 << FRACTION_BITS) as f64 + TO_INTEGER).to_bits() as i64
 }
 
-/// The same number as [`fixed`], for |x| < 8192: adding and subtracting 1.5 * 2^52 rounds to an integer, ties to even.
-fn fast_fixed(x: f32) -> i64 {
-    const ROUND: f64 = 1.5 * (1u64 << 52) as f64;
-    let scaled = f64::from(x) * (1i64 << FRACTION_BITS) as f64;
-    // From 2^51 on, an f32 times 2^40 is an integer already and adding the constant would lose its last bit.
-    if scaled.abs() < (1u64 << 51) as f64 { ((scaled + ROUND) - ROUND) as i64 } else { scaled as i64 }
+/// The sum of `n` numbers from the wrapped sum of their [`fast_fixed`].
+fn of_fast(sum: i64, n: usize) -> i128 {
+    i128::from(sum.wrapping_sub((TO_INTEGER.to_bits() as i64).wrapping_mul(n as i64)))
+}
+
+fn is_fast(min: f32, max: f32) -> bool {
+    min > -FAST_LIMIT && max < FAST_LIMIT
+}
+
+/// Sum and extremes of one channel.
+#[derive(Debug, Clone, Copy)]
+struct Channel {
+    sum: i128,
+    extremes: (f32, f32),
+}
+
+impl Channel {
+    /// A single value, of any size.
+    fn add(&mut self, x: f32) {
+        if x.is_finite() {
+            let sum = if is_fast(x, x) { of_fast(fast_fixed(x), 1) } else { fixed(x) };
+            self.sum = self.sum.saturating_add(sum);
+            self.widen(x + 0.0, x + 0.0);
+        }
+    }
+
+    fn widen(&mut self, min: f32, max: f32) {
+        self.extremes = (self.extremes.0.min(min), self.extremes.1.max(max));
+    }
+
+    /// Values that lie next to each other.
+    fn add_run(&mut self, values: &[f32]) {
+        for block in values.chunks(BLOCK) {
+            let found = extremes(block);
+            if found.all_finite && is_fast(found.min, found.max) {
+                let sum = block.iter().fold(0i64, |sum, &x| sum.wrapping_add(fast_fixed(x)));
+                self.sum = self.sum.saturating_add(of_fast(sum, block.len()));
+                self.widen(found.min, found.max);
+            } else {
+                block.iter().for_each(|&x| self.add(x));
+            }
+        }
+    }
+}
+
+/// Sums and extremes of neighbouring channels over some rows.
+struct Tile {
+    sums: [i64; TILE],
+    min: [f32; TILE],
+    max: [f32; TILE],
+    /// Products with zero, summed: NaN where a value was not finite.
+    poison: [f32; TILE],
+}
+
+impl Tile {
+    /// Columns `at..at + TILE` of rows of `width`.
+    fn of(rows: &[f32], width: usize, at: usize) -> Self {
+        let mut tile =
+            Self { sums: [0; TILE], min: [f32::INFINITY; TILE], max: [f32::NEG_INFINITY; TILE], poison: [0.0; TILE] };
+        for values in rows.chunks_exact(width).filter_map(|row| row[at..].first_chunk::<TILE>()) {
+            for (i, &x) in values.iter().enumerate() {
+                tile.sums[i] = tile.sums[i].wrapping_add(fast_fixed(x));
+                tile.min[i] = lesser(x, tile.min[i]);
+                tile.max[i] = greater(x, tile.max[i]);
+                tile.poison[i] += x * 0.0;
+            }
+        }
+        tile
+    }
+
+    fn is_fast(&self) -> bool {
+        (0..TILE).all(|i| self.poison[i] == 0.0 && is_fast(self.min[i], self.max[i]))
+    }
 }
 
 impl ChannelSums {
@@ -88,13 +155,11 @@ impl ChannelSums {
         };
         self.resize(tensor, layout.channels)?;
         if layout.inner == 1 {
-            self.add_rows(values, layout.channels);
+            values.chunks(BLOCK * layout.channels).for_each(|rows| self.add_rows(rows, layout.channels));
         } else {
             for sample in values.chunks_exact(period) {
-                let channels = sample.chunks_exact(layout.inner);
-                for ((total, extremes), channel) in self.sums.iter_mut().zip(&mut self.extremes).zip(channels) {
-                    *total = total.saturating_add(sum(channel));
-                    *extremes = channel.iter().fold(*extremes, |e, &x| widened(e, x));
+                for (c, run) in sample.chunks_exact(layout.inner).enumerate() {
+                    self.update(c, |channel| channel.add_run(run));
                 }
             }
         }
@@ -102,18 +167,30 @@ impl ChannelSums {
         Ok(())
     }
 
-    /// Channels that lie next to each other: one value of each per row.
-    fn add_rows(&mut self, values: &[f32], channels: usize) {
-        for row in values.chunks_exact(channels) {
-            for ((total, extremes), &x) in self.sums.iter_mut().zip(&mut self.extremes).zip(row) {
-                *extremes = widened(*extremes, x);
-                if x.abs() < FAST_LIMIT {
-                    *total = total.saturating_add(i128::from(fast_fixed(x)));
-                } else if x.is_finite() {
-                    *total = total.saturating_add(fixed(x));
-                }
+    /// Channels that lie next to each other: one value of each per row, at most [`BLOCK`] rows.
+    fn add_rows(&mut self, rows: &[f32], channels: usize) {
+        let n_rows = rows.len() / channels;
+        let mut at = 0;
+        while at < channels {
+            let end = channels.min(at + TILE);
+            let tile = (end - at == TILE).then(|| Tile::of(rows, channels, at)).filter(Tile::is_fast);
+            for c in at..end {
+                self.update(c, |channel| match &tile {
+                    Some(tile) => {
+                        channel.sum = channel.sum.saturating_add(of_fast(tile.sums[c - at], n_rows));
+                        channel.widen(tile.min[c - at] + 0.0, tile.max[c - at] + 0.0);
+                    }
+                    None => rows.iter().skip(c).step_by(channels).for_each(|&x| channel.add(x)),
+                });
             }
+            at = end;
         }
+    }
+
+    fn update(&mut self, c: usize, change: impl FnOnce(&mut Channel)) {
+        let mut channel = Channel { sum: self.sums[c], extremes: self.extremes[c] };
+        change(&mut channel);
+        (self.sums[c], self.extremes[c]) = (channel.sum, channel.extremes);
     }
 
     fn resize(&mut self, tensor: &str, channels: usize) -> Result<()> {
@@ -241,7 +318,27 @@ mod tests {
         fn the_fast_path_rounds_as_the_wide_one(bits: u32) {
             let x = f32::from_bits(bits);
             prop_assume!(x.abs() < FAST_LIMIT);
-            prop_assert_eq!(i128::from(fast_fixed(x)), fixed(x));
+            prop_assert_eq!(of_fast(fast_fixed(x), 1), fixed(x));
+        }
+
+        #[test]
+        fn exact_numbers_are_those_of_the_wide_product(x in -EXACT_LIMIT..EXACT_LIMIT) {
+            let product = f64::from(x) * (1i64 << FRACTION_BITS) as f64;
+            prop_assert_eq!(fixed(x), product.round_ties_even() as i128);
+        }
+
+        #[test]
+        fn rows_and_runs_agree(
+            values in prop::collection::vec(prop_oneof![8 => -9.0f32..9.0, 1 => any::<f32>()], 40 * 21),
+            few: bool,
+        ) {
+            let values: Vec<f32> = values.into_iter().map(|x| if few && !x.is_finite() { 0.5 } else { x }).collect();
+            let mut rows = ChannelSums::default();
+            rows.observe("x", &values, ChannelLayout { channels: 40, inner: 1 }).unwrap();
+            let columns: Vec<f32> = (0..40).flat_map(|c| values.iter().skip(c).step_by(40).copied()).collect();
+            let mut runs = ChannelSums::default();
+            runs.observe("x", &columns, ChannelLayout { channels: 40, inner: 21 }).unwrap();
+            prop_assert_eq!(rows, runs);
         }
 
         #[test]

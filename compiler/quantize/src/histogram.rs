@@ -5,12 +5,12 @@
 //! Everything kept here is therefore a function of the *multiset* of observed values: order, batches, threads and shards
 //! leave no trace.
 //!
-//! Observation makes two passes over cache-sized chunks, both free of branches on the data: the first finds the extremes
-//! and counts zeros on an order-preserving integer image of the floats (non-finite values lie outside the finite ones
-//! there, so they need no test of their own), the second computes bin numbers.
+//! Observation makes two passes over cache-sized chunks, both free of branches on the data: the first finds extremes,
+//! zeros and whether all values are finite, the second computes bin numbers.
 
 use crate::bytes::{Reader, put_varint};
 use crate::error::Result;
+use crate::scan::{Extremes, extremes};
 
 /// Number of bins.
 pub const BINS: usize = 4096;
@@ -73,40 +73,31 @@ pub(crate) fn pow2(e: i32) -> f64 {
     f64::from_bits(((1023 + i64::from(e)) as u64) << 52)
 }
 
-/// An integer with the order of the float: flips the magnitude bits of negative values.
-fn order_key(x: f32) -> i32 {
-    let bits = x.to_bits() as i32;
-    bits ^ ((bits >> 31) & 0x7fff_ffff)
+/// Adding this rounds a float of magnitude below 2^22 to an integer, which the lowest bits of the sum then hold.
+const TO_INTEGER: f32 = 1.5 * (1u32 << 23) as f32;
+
+/// `floor(x * 2^-k)`, exact, for `|x * 2^-k| < 2048`. The product is exact unless it is denormal; its nearest integer is
+/// then 0 either way. `nearest * 2^k` is exact (or infinite, beyond every `x`), so comparing it with `x` itself says
+/// whether rounding went up.
+#[inline(always)]
+fn bin_fast(x: f32, inverse: f32, step: f32) -> i32 {
+    let sum = x * inverse + TO_INTEGER;
+    let nearest = sum - TO_INTEGER;
+    let bin = (sum.to_bits() as i32).wrapping_sub(TO_INTEGER.to_bits() as i32);
+    bin.wrapping_sub(i32::from(x < nearest * step))
 }
 
-fn from_order_key(key: i32) -> f32 {
-    f32::from_bits((key ^ ((key >> 31) & 0x7fff_ffff)) as u32)
-}
-
-/// What the first pass finds in a chunk.
-struct Extremes {
-    min_key: i32,
-    max_key: i32,
-    zeros: u32,
-}
-
-fn extremes(chunk: &[f32]) -> Extremes {
-    let (mut min_key, mut max_key, mut zeros) = (i32::MAX, i32::MIN, 0);
-    for &x in chunk {
-        let key = order_key(x);
-        min_key = min_key.min(key);
-        max_key = max_key.max(key);
-        zeros += u32::from(x.to_bits() << 1 == 0);
+/// The slots of a block: of its bin, or for a zero the spare slot of its position. A function and a loop of its own, over
+/// indices that are known to be small: only so is it compiled for the vector unit, with overflow checks as without.
+#[inline(never)]
+#[expect(clippy::needless_range_loop, reason = "an iterator's counter is checked for overflow, and not vectorized")]
+fn slots_of(block: &[f32; BLOCK], inverse: f32, step: f32, slots: &mut [i32; BLOCK]) {
+    for i in 0..BLOCK {
+        let x = block[i];
+        let is_zero = i32::from(x == 0.0).wrapping_neg();
+        let bin = bin_fast(x, inverse, step).wrapping_add(ORIGIN);
+        slots[i] = (bin & !is_zero) | ((BINS + i) as i32 & is_zero);
     }
-    Extremes { min_key, max_key, zeros }
-}
-
-/// `floor(x * 2^-k)`, exact. The product is exact unless it is denormal, and then its floor is 0 or -1 by sign alone.
-fn bin_fast(x: f32, inverse: f32) -> i32 {
-    let y = x * inverse;
-    let t = y as i32;
-    let exact = (t as f32 == y) & (y != 0.0);
-    t - i32::from((x < 0.0) & !exact)
 }
 
 /// `floor(x * 2^-k)`, exact for every exponent: f64 holds every such product.
@@ -124,8 +115,7 @@ impl Histogram {
     pub fn observe(&mut self, values: &[f32]) {
         for chunk in values.chunks(CHUNK) {
             let found = extremes(chunk);
-            let finite = order_key(f32::MIN)..=order_key(f32::MAX);
-            if finite.contains(&found.min_key) && finite.contains(&found.max_key) {
+            if found.all_finite {
                 self.observe_finite(chunk, &found);
             } else {
                 self.observe_mixed(chunk);
@@ -150,11 +140,9 @@ impl Histogram {
     }
 
     fn observe_finite(&mut self, chunk: &[f32], found: &Extremes) {
-        // Adding +0 turns -0 into +0: the stored extremes must not depend on which zero came first.
-        let (min, max) = (from_order_key(found.min_key) + 0.0, from_order_key(found.max_key) + 0.0);
-        self.min = self.min.min(min);
-        self.max = self.max.max(max);
-        self.coarsen(exponent_for(min).max(exponent_for(max)));
+        self.min = self.min.min(found.min);
+        self.max = self.max.max(found.max);
+        self.coarsen(exponent_for(found.min).max(exponent_for(found.max)));
         self.finite += chunk.len() as u64;
         self.zeros += u64::from(found.zeros);
         self.count_bins(chunk);
@@ -170,17 +158,28 @@ impl Histogram {
         }
         // Half of what follows a ReLU is zero. Zeros are not binned: each goes to the spare slot of its own position,
         // since incrementing one slot over and over would wait for the previous store every time.
-        let mut slots = [0i32; BLOCK];
-        for block in chunk.chunks(BLOCK) {
-            for ((position, slot), &x) in (BINS as i32..).zip(&mut slots).zip(block) {
-                let bin = bin_fast(x, inverse as f32) + ORIGIN;
-                *slot = if x == 0.0 { position } else { bin };
-            }
-            for &slot in &slots[..block.len()] {
-                self.counts[slot as usize] += 1;
-            }
+        let (inverse, step) = (inverse as f32, pow2(self.exponent) as f32);
+        let (blocks, rest) = chunk.as_chunks::<BLOCK>();
+        let mut slots = [0; BLOCK];
+        for block in blocks {
+            slots_of(block, inverse, step, &mut slots);
+            self.count_slots(&slots);
+        }
+        if !rest.is_empty() {
+            let mut block = [0.0; BLOCK];
+            block[..rest.len()].copy_from_slice(rest);
+            slots_of(&block, inverse, step, &mut slots);
+            self.count_slots(&slots[..rest.len()]);
         }
         self.counts[BINS..].fill(0);
+    }
+
+    #[inline(always)]
+    fn count_slots(&mut self, slots: &[i32]) {
+        for &slot in slots {
+            let count = &mut self.counts[slot as usize];
+            *count = count.wrapping_add(1);
+        }
     }
 
     /// Widens the bins to `2^exponent`; a smaller exponent changes nothing.

@@ -25,6 +25,7 @@ pub mod histogram;
 pub mod observers;
 pub mod params;
 pub mod recipe;
+mod scan;
 pub mod search;
 pub mod weights;
 

@@ -55,11 +55,11 @@ impl Ui {
         }
     }
 
-    /// A progress bar on stderr; invisible unless that is a terminal.
+    /// A progress bar with the remaining time on stderr; invisible unless that is a terminal.
     pub fn bar(&self, label: &str) -> Bar {
         let bar =
             if self.quiet || !std::io::stderr().is_terminal() { ProgressBar::hidden() } else { ProgressBar::new(0) };
-        if let Ok(style) = ProgressStyle::with_template("{msg:12} [{bar:32}] {pos}/{len}  {elapsed}") {
+        if let Ok(style) = ProgressStyle::with_template("{msg:12} [{bar:32}] {pos}/{len}  {elapsed}, {eta} left") {
             bar.set_style(style.progress_chars("=> "));
         }
         bar.set_message(label.to_owned());

@@ -6,14 +6,17 @@ use crate::batches::{Progress, asked_batch, batch_size, with_data_dims};
 use crate::data::{Affine, Data, Feed, batches_of};
 use crate::error::{Error, Result, codes};
 use crate::model::Model;
+use crate::observed::Observed;
 use crate::probe;
 use crate::registry::Registry;
-use crate::session::{Session, SessionOptions};
-use ottava_graph::{Graph, Phase};
-use ottava_hal::Tensor;
+use crate::session::SessionOptions;
+use ottava_graph::Graph;
+use ottava_hal::{DataType, Tensor};
 use ottava_quantize::apply::Observation;
 use ottava_quantize::{Calibration, ChannelLayout, Observer, fingerprint, observations};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::ops::Range;
 
 /// A part of the samples: number `index` of `count` equal parts, from 0.
@@ -46,7 +49,7 @@ pub struct CalibrateOptions {
     pub session: SessionOptions,
 }
 
-/// The float network with its observed values as outputs.
+/// The float network and what is observed of it.
 struct Watch {
     model: Model,
     observations: Vec<Observation>,
@@ -58,14 +61,11 @@ impl Watch {
         Self { observations: observations(&canonical), model: model.clone(), canonical }
     }
 
-    /// A session whose outputs are the observed values.
-    fn session(&self, registry: &Registry, options: &SessionOptions, batch: usize) -> Result<Session> {
+    /// The network, ready to run, for a batch.
+    fn observed(&self, registry: &Registry, options: &SessionOptions, batch: usize) -> Result<Observed> {
         let dims = self.model.dims(batch, &options.dims)?;
-        let mut bound = ottava_graph::bind(&self.canonical, &dims, 1).map_err(|e| self.model.invalid(e))?;
-        // Bound shapes let more constants fold, so the canonical phase runs once more.
-        bound.phase = Phase::Imported;
-        bound.set_caller_outputs(self.observations.iter().map(|o| o.value));
-        Session::of_graph(&self.model, &bound, registry, options)
+        let bound = ottava_graph::bind(&self.canonical, &dims, 1).map_err(|e| self.model.invalid(e))?;
+        Observed::new((&self.model, registry, options), bound, self.observations.iter().map(|o| o.value))
     }
 }
 
@@ -112,7 +112,7 @@ struct Run<'a> {
     observer: Option<Observer>,
     batch: usize,
     /// By batch: the last batch may be shorter.
-    sessions: BTreeMap<usize, Session>,
+    networks: BTreeMap<usize, Observed>,
 }
 
 impl<'a> Run<'a> {
@@ -129,7 +129,7 @@ impl<'a> Run<'a> {
         session.dims.retain(|name, _| !batch_symbols.contains(name));
         let one_by_one = matches!(options.observer, Some(Observer::MovingAverage(_)));
         let batch = if one_by_one { 1 } else { batch_size(model, &feed, asked_batch(model, &options.session)?)? };
-        Ok(Self { watch, feed, registry, session, observer: options.observer, batch, sessions: BTreeMap::new() })
+        Ok(Self { watch, feed, registry, session, observer: options.observer, batch, networks: BTreeMap::new() })
     }
 
     /// The statistics of some of the rows; progress is told in terms of `all`.
@@ -141,16 +141,17 @@ impl<'a> Run<'a> {
         };
         for (start, count) in batches_of(rows, self.batch) {
             let size = self.feed.fixed_batch.unwrap_or(count);
-            if let std::collections::btree_map::Entry::Vacant(entry) = self.sessions.entry(size) {
-                entry.insert(self.watch.session(self.registry, &self.session, size)?);
-            }
             let inputs = self.feed.batch(start, count, size)?;
-            let values = self.sessions[&size].run_ordered(&inputs, false)?.0;
-            for (observation, value) in self.watch.observations.iter().zip(&values) {
+            let network = match self.networks.entry(size) {
+                Entry::Occupied(entry) => entry.into_mut(),
+                Entry::Vacant(entry) => entry.insert(self.watch.observed(self.registry, &self.session, size)?),
+            };
+            let (observations, origin) = (&self.watch.observations, &self.watch.model.origin);
+            network.run(&inputs, &mut |i, value| {
+                let Some(observation) = observations.get(i) else { return Ok(()) };
                 let value = crate::batches::first_rows(value, size, count)?;
-                let observed = observe(&mut calibration, observation, &value, start as u64);
-                observed.map_err(|e| e.in_file(&self.watch.model.origin))?;
-            }
+                observe(&mut calibration, observation, &value, start as u64).map_err(|e| e.in_file(origin))
+            })?;
             calibration.add_samples(count as u64);
             progress((start + count - all.start) as u64, all.len() as u64);
         }
@@ -177,7 +178,11 @@ fn rows(model: &Model, options: &CalibrateOptions, n: usize) -> Result<Range<usi
 
 fn observe(calibration: &mut Calibration, what: &Observation, value: &Tensor, sample: u64) -> Result<()> {
     let fail = |e: String| Error::invalid(codes::CALIBRATION, e);
-    let values = value.to_f32s().map_err(|e| fail(e.to_string()))?;
+    let values = match value.dtype() {
+        DataType::F32 => value.as_slice::<f32>().map(Cow::Borrowed),
+        _ => value.to_f32s().map(Cow::Owned),
+    };
+    let values = values.map_err(|e| fail(e.to_string()))?;
     match what.channel_axis.and_then(|axis| ChannelLayout::of(value.shape(), axis)) {
         Some(layout) => {
             let observed = calibration.observe_channels(&what.name, &values, layout, sample);

@@ -58,6 +58,7 @@ mod memory;
 mod metrics;
 mod mixed;
 mod model;
+mod observed;
 mod probe;
 mod quantize;
 mod registry;

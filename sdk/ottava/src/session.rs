@@ -230,6 +230,11 @@ impl Session {
         self.state.is_some()
     }
 
+    /// Gives the working memory of past runs back; the next run allocates it again.
+    pub(crate) fn release(&self) {
+        self.runner.release();
+    }
+
     /// Sets all state back to its first values: those of the model's variables, zeros for [`SessionOptions::state`].
     pub fn reset(&self) -> Result<()> {
         self.state.iter().for_each(State::reset);
