@@ -10,7 +10,7 @@ use crate::probe;
 use crate::registry::Registry;
 use crate::session::{Session, SessionOptions};
 use ottava_graph::{Graph, Phase};
-use ottava_hal::Tensor;
+use ottava_hal::{Tensor, ValueId};
 use ottava_quantize::apply::Observation;
 use ottava_quantize::{Calibration, ChannelLayout, Observer, fingerprint, observations};
 use std::collections::BTreeMap;
@@ -49,13 +49,13 @@ pub struct CalibrateOptions {
 /// The float network with its observed values as outputs.
 struct Watch {
     model: Model,
-    observations: Vec<Observation>,
+    values: Vec<ValueId>,
     canonical: Graph,
 }
 
 impl Watch {
-    fn new(model: &Model, canonical: Graph) -> Self {
-        Self { observations: observations(&canonical), model: model.clone(), canonical }
+    fn new(model: &Model, canonical: Graph, values: Vec<ValueId>) -> Self {
+        Self { values, model: model.clone(), canonical }
     }
 
     /// A session whose outputs are the observed values.
@@ -64,7 +64,7 @@ impl Watch {
         let mut bound = ottava_graph::bind(&self.canonical, &dims, 1).map_err(|e| self.model.invalid(e))?;
         // Bound shapes let more constants fold, so the canonical phase runs once more.
         bound.phase = Phase::Imported;
-        bound.set_caller_outputs(self.observations.iter().map(|o| o.value));
+        bound.set_caller_outputs(self.values.iter().copied());
         Session::of_graph(&self.model, &bound, registry, options)
     }
 }
@@ -95,12 +95,33 @@ pub(crate) fn calibrate_parts(
     model.expect_graph()?;
     let feed = Feed::new(data, &model.inputs(), options.affine)?;
     let rows = rows(model, options, feed.n_rows)?;
-    let mut run = Run::new((model, canonical), feed, registry, options)?;
+    let observations = observations(&canonical);
+    let watch = Watch::new(model, canonical, observations.iter().map(|o| o.value).collect());
+    let mut run = Run::new(watch, feed, registry, options)?;
     let part = |index: usize| {
         let part = Shard { index, count: n_parts }.rows(rows.len());
-        run.part(rows.start + part.start..rows.start + part.end, rows.clone(), progress)
+        run.part(rows.start + part.start..rows.start + part.end, rows.clone(), &observations, progress)
     };
     (0..n_parts).map(part).collect()
+}
+
+/// Runs a canonical graph that stands for the model over all rows; `each` takes the values and the number of rows of each
+/// batch.
+pub(crate) fn watch_values(
+    (model, canonical, registry): (&Model, &Graph, &Registry),
+    values: Vec<ValueId>,
+    data: &Data,
+    options: &CalibrateOptions,
+    progress: &mut Progress,
+    mut each: impl FnMut(&[Tensor], usize),
+) -> Result<()> {
+    let feed = Feed::new(data, &model.inputs(), options.affine)?;
+    let rows = 0..feed.n_rows;
+    let mut run = Run::new(Watch::new(model, canonical.clone(), values), feed, registry, options)?;
+    run.each(rows.clone(), rows, progress, |values, _, count| {
+        each(values, count);
+        Ok(())
+    })
 }
 
 /// A calibration at work.
@@ -116,13 +137,8 @@ struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    fn new(
-        (model, canonical): (&Model, Graph),
-        feed: Feed,
-        registry: &'a Registry,
-        options: &CalibrateOptions,
-    ) -> Result<Self> {
-        let watch = Watch::new(model, canonical);
+    fn new(watch: Watch, feed: Feed, registry: &'a Registry, options: &CalibrateOptions) -> Result<Self> {
+        let model = &watch.model;
         let mut session = with_data_dims(&options.session, &feed);
         let batch_symbols = model.batch_symbols();
         // The last batch may be shorter, so each session gets its batch from its size.
@@ -133,12 +149,36 @@ impl<'a> Run<'a> {
     }
 
     /// The statistics of some of the rows; progress is told in terms of `all`.
-    fn part(&mut self, rows: Range<usize>, all: Range<usize>, progress: &mut Progress) -> Result<Calibration> {
+    fn part(
+        &mut self,
+        rows: Range<usize>,
+        all: Range<usize>,
+        observations: &[Observation],
+        progress: &mut Progress,
+    ) -> Result<Calibration> {
         let id = fingerprint(&self.watch.canonical);
         let mut calibration = match self.observer {
             Some(Observer::MovingAverage(constant)) => Calibration::with_moving_average(id, constant),
             _ => Calibration::new(id),
         };
+        self.each(rows, all, progress, |values, start, count| {
+            for (observation, value) in observations.iter().zip(values) {
+                observe(&mut calibration, observation, value, start as u64)?;
+            }
+            calibration.add_samples(count as u64);
+            Ok(())
+        })?;
+        Ok(calibration)
+    }
+
+    /// Runs the rows; `each` takes the values of a batch, its first row and the number of its rows.
+    fn each(
+        &mut self,
+        rows: Range<usize>,
+        all: Range<usize>,
+        progress: &mut Progress,
+        mut each: impl FnMut(&[Tensor], usize, usize) -> Result<()>,
+    ) -> Result<()> {
         for (start, count) in batches_of(rows, self.batch) {
             let size = self.feed.fixed_batch.unwrap_or(count);
             if let std::collections::btree_map::Entry::Vacant(entry) = self.sessions.entry(size) {
@@ -146,15 +186,11 @@ impl<'a> Run<'a> {
             }
             let inputs = self.feed.batch(start, count, size)?;
             let values = self.sessions[&size].run_ordered(&inputs, false)?.0;
-            for (observation, value) in self.watch.observations.iter().zip(&values) {
-                let value = crate::batches::first_rows(value, size, count)?;
-                let observed = observe(&mut calibration, observation, &value, start as u64);
-                observed.map_err(|e| e.in_file(&self.watch.model.origin))?;
-            }
-            calibration.add_samples(count as u64);
+            let values = values.iter().map(|v| crate::batches::first_rows(v, size, count)).collect::<Result<Vec<_>>>()?;
+            each(&values, start, count).map_err(|e| e.in_file(&self.watch.model.origin))?;
             progress((start + count - all.start) as u64, all.len() as u64);
         }
-        Ok(calibration)
+        Ok(())
     }
 }
 
