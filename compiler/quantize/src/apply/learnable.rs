@@ -3,11 +3,11 @@
 use ottava_graph::Graph;
 use ottava_hal::ValueId;
 
+use super::fingerprint;
 use super::kinds::Kind;
 use super::plan::{Fate, Plan};
 use super::products::WeightShape;
 use super::ranges::Ranges;
-use super::fingerprint;
 use crate::calibration::Calibration;
 use crate::error::Result;
 use crate::recipe::{Correction, Recipe};

@@ -21,7 +21,7 @@ use crate::weights::QuantizedWeights;
 
 /// The longest sum of products whose Gram matrix is collected.
 const MAX_K: usize = 2304;
-/// Bytes of Gram matrices that exist at once, unless a single layer needs more.
+/// Bytes of Gram matrices that exist at once.
 const BUDGET: usize = 128 << 20;
 /// Rows that a layer's Gram matrix is the sum of, over all samples.
 const ROWS: usize = 4096;
@@ -175,6 +175,9 @@ fn layer_of(graph: &Graph, product: LearnableProduct) -> std::result::Result<Lay
         ("Gemm", &[_, columns]) => (Reader::Rows, columns, 1, (columns, 1)),
         _ => return Err(note(node, "this form of product has no Gram matrix here")),
     };
+    if k <= MAX_K && Gram::bytes(groups, k).is_none_or(|bytes| bytes > BUDGET) {
+        return Err(note(node, "the Gram matrices of its groups take too much memory"));
+    }
     match k {
         1..=MAX_K => Ok(Layer { product, reader, k, groups, steps }),
         0 => Err(note(node, "it has no weights")),
@@ -217,3 +220,7 @@ fn row_means(product: &LearnableProduct, k: usize, at: impl Fn(usize) -> usize, 
     let means = product.means.as_ref().filter(|means| means.len() == shape.in_channels());
     (0..k).map(|i| means.map_or(0.0, |means| means[shape.in_channel(at(i), out)])).collect()
 }
+
+#[cfg(test)]
+#[path = "learned_rounding_tests.rs"]
+mod tests;

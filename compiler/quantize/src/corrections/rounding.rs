@@ -142,15 +142,22 @@ mod tests {
     }
 
     #[test]
-    fn the_error_is_far_below_that_of_the_nearest_integers() {
+    fn the_error_is_never_above_that_of_the_nearest_integers_and_mostly_far_below() {
         for k in [1, 2, 9, 27, 64] {
-            let (h, u) = problem(k);
-            let nearest: Vec<i32> = u.iter().map(|v| v.round_ties_even() as i32).collect();
-            let learned = Problem::new(h.clone(), k).unwrap().round(&u, (-7, 7), 4);
-            let (before, after) = (error(&h, &u, &nearest), error(&h, &u, &learned));
-            assert!(after <= before * (1.0 + 1e-12), "{k}: {after} > {before}");
-            assert!(k < 9 || after < 0.5 * before, "{k}: {after} of {before}");
-            assert!(learned.iter().all(|q| (-7..=7).contains(q)));
+            let (h, _) = problem(k);
+            let solver = Problem::new(h.clone(), k).unwrap();
+            let mut net = Net::new();
+            let (mut all_before, mut all_after) = (0.0, 0.0);
+            for _ in 0..20 {
+                let u: Vec<f64> = net.noise(k).into_iter().map(|v| 6.0 * f64::from(v)).collect();
+                let nearest: Vec<i32> = u.iter().map(|v| v.round_ties_even() as i32).collect();
+                let learned = solver.round(&u, (-7, 7), 4);
+                let (before, after) = (error(&h, &u, &nearest), error(&h, &u, &learned));
+                assert!(after <= before * (1.0 + 1e-12), "{k}: {after} > {before}");
+                assert!(learned.iter().all(|q| (-7..=7).contains(q)));
+                (all_before, all_after) = (all_before + before, all_after + after);
+            }
+            assert!(k < 9 || all_after < 0.5 * all_before, "{k}: {all_after} of {all_before}");
         }
     }
 
