@@ -29,11 +29,11 @@ mod scan;
 pub mod search;
 pub mod weights;
 
-pub use apply::{Quantized, Report, fingerprint, observations, quantize, quantize_dynamic, quantize_prepared};
+pub use apply::{Quantized, Report, fingerprint, observations, quantize, quantize_dynamic, quantize_learned};
 pub use bytes::fnv1a;
 pub use calibration::{Calibration, NonFinite, TensorStats};
 pub use channels::ChannelLayout;
-pub use corrections::{Prepared, prepare};
+pub use corrections::{Learned, Learning, Prepared, prepare};
 pub use error::{Error, Result};
 pub use observers::Observer;
 pub use recipe::Recipe;

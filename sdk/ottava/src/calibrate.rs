@@ -11,7 +11,7 @@ use crate::probe;
 use crate::registry::Registry;
 use crate::session::SessionOptions;
 use ottava_graph::Graph;
-use ottava_hal::{DataType, Tensor};
+use ottava_hal::{DataType, Tensor, ValueId};
 use ottava_quantize::apply::Observation;
 use ottava_quantize::{Calibration, ChannelLayout, Observer, fingerprint, observations};
 use std::borrow::Cow;
@@ -52,20 +52,20 @@ pub struct CalibrateOptions {
 /// The float network and what is observed of it.
 struct Watch {
     model: Model,
-    observations: Vec<Observation>,
+    values: Vec<ValueId>,
     canonical: Graph,
 }
 
 impl Watch {
-    fn new(model: &Model, canonical: Graph) -> Self {
-        Self { observations: observations(&canonical), model: model.clone(), canonical }
+    fn new(model: &Model, canonical: Graph, values: Vec<ValueId>) -> Self {
+        Self { values, model: model.clone(), canonical }
     }
 
     /// The network, ready to run, for a batch.
     fn observed(&self, registry: &Registry, options: &SessionOptions, batch: usize) -> Result<Observed> {
         let dims = self.model.dims(batch, &options.dims)?;
         let bound = ottava_graph::bind(&self.canonical, &dims, 1).map_err(|e| self.model.invalid(e))?;
-        Observed::new((&self.model, registry, options), bound, self.observations.iter().map(|o| o.value))
+        Observed::new((&self.model, registry, options), bound, self.values.iter().copied())
     }
 }
 
@@ -95,12 +95,74 @@ pub(crate) fn calibrate_parts(
     model.expect_graph()?;
     let feed = Feed::new(data, &model.inputs(), options.affine)?;
     let rows = rows(model, options, feed.n_rows)?;
-    let mut run = Run::new((model, canonical), feed, registry, options)?;
+    let observations = observations(&canonical);
+    let watch = Watch::new(model, canonical, observations.iter().map(|o| o.value).collect());
+    let mut run = Run::new(watch, feed, registry, options)?;
     let part = |index: usize| {
         let part = Shard { index, count: n_parts }.rows(rows.len());
-        run.part(rows.start + part.start..rows.start + part.end, rows.clone(), progress)
+        run.part(rows.start + part.start..rows.start + part.end, rows.clone(), &observations, progress)
     };
     (0..n_parts).map(part).collect()
+}
+
+/// Runs a canonical graph that stands for the model over all rows; `each` takes the values and the number of rows of each
+/// batch.
+pub(crate) fn watch_values(
+    (model, canonical, registry): (&Model, &Graph, &Registry),
+    values: Vec<ValueId>,
+    data: &Data,
+    options: &CalibrateOptions,
+    progress: &mut Progress,
+    mut each: impl FnMut(&[Tensor], usize),
+) -> Result<()> {
+    let feed = Feed::new(data, &model.inputs(), options.affine)?;
+    let rows = 0..feed.n_rows;
+    let mut run = Run::new(Watch::new(model, canonical.clone(), values), feed, registry, options)?;
+    run.each(rows.clone(), rows, progress, &mut Batches { values: BTreeMap::new(), each: &mut each })
+}
+
+/// Takes observed values as they are made.
+trait Sink {
+    /// The value of number `i` in a batch that begins at row `start`.
+    fn value(&mut self, i: usize, value: &Tensor, start: usize) -> Result<()>;
+
+    /// The batch is complete; it had so many rows.
+    fn batch(&mut self, count: usize);
+}
+
+/// Keeps statistics.
+struct Collector<'a> {
+    calibration: &'a mut Calibration,
+    observations: &'a [Observation],
+}
+
+impl Sink for Collector<'_> {
+    fn value(&mut self, i: usize, value: &Tensor, start: usize) -> Result<()> {
+        let Some(observation) = self.observations.get(i) else { return Ok(()) };
+        observe(self.calibration, observation, value, start as u64)
+    }
+
+    fn batch(&mut self, count: usize) {
+        self.calibration.add_samples(count as u64);
+    }
+}
+
+/// Keeps the values of a batch and hands them on together.
+struct Batches<'a> {
+    values: BTreeMap<usize, Tensor>,
+    each: &'a mut dyn FnMut(&[Tensor], usize),
+}
+
+impl Sink for Batches<'_> {
+    fn value(&mut self, i: usize, value: &Tensor, _: usize) -> Result<()> {
+        self.values.insert(i, value.clone());
+        Ok(())
+    }
+
+    fn batch(&mut self, count: usize) {
+        let values: Vec<Tensor> = std::mem::take(&mut self.values).into_values().collect();
+        (self.each)(&values, count);
+    }
 }
 
 /// A calibration at work.
@@ -116,13 +178,8 @@ struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    fn new(
-        (model, canonical): (&Model, Graph),
-        feed: Feed,
-        registry: &'a Registry,
-        options: &CalibrateOptions,
-    ) -> Result<Self> {
-        let watch = Watch::new(model, canonical);
+    fn new(watch: Watch, feed: Feed, registry: &'a Registry, options: &CalibrateOptions) -> Result<Self> {
+        let model = &watch.model;
         let mut session = with_data_dims(&options.session, &feed);
         let batch_symbols = model.batch_symbols();
         // The last batch may be shorter, so each session gets its batch from its size.
@@ -133,12 +190,30 @@ impl<'a> Run<'a> {
     }
 
     /// The statistics of some of the rows; progress is told in terms of `all`.
-    fn part(&mut self, rows: Range<usize>, all: Range<usize>, progress: &mut Progress) -> Result<Calibration> {
+    fn part(
+        &mut self,
+        rows: Range<usize>,
+        all: Range<usize>,
+        observations: &[Observation],
+        progress: &mut Progress,
+    ) -> Result<Calibration> {
         let id = fingerprint(&self.watch.canonical);
         let mut calibration = match self.observer {
             Some(Observer::MovingAverage(constant)) => Calibration::with_moving_average(id, constant),
             _ => Calibration::new(id),
         };
+        self.each(rows, all, progress, &mut Collector { calibration: &mut calibration, observations })?;
+        Ok(calibration)
+    }
+
+    /// Runs the rows and hands on what is observed.
+    fn each(
+        &mut self,
+        rows: Range<usize>,
+        all: Range<usize>,
+        progress: &mut Progress,
+        sink: &mut dyn Sink,
+    ) -> Result<()> {
         for (start, count) in batches_of(rows, self.batch) {
             let size = self.feed.fixed_batch.unwrap_or(count);
             let inputs = self.feed.batch(start, count, size)?;
@@ -146,16 +221,15 @@ impl<'a> Run<'a> {
                 Entry::Occupied(entry) => entry.into_mut(),
                 Entry::Vacant(entry) => entry.insert(self.watch.observed(self.registry, &self.session, size)?),
             };
-            let (observations, origin) = (&self.watch.observations, &self.watch.model.origin);
+            let origin = &self.watch.model.origin;
             network.run(&inputs, &mut |i, value| {
-                let Some(observation) = observations.get(i) else { return Ok(()) };
                 let value = crate::batches::first_rows(value, size, count)?;
-                observe(&mut calibration, observation, &value, start as u64).map_err(|e| e.in_file(origin))
+                sink.value(i, &value, start).map_err(|e| e.in_file(origin))
             })?;
-            calibration.add_samples(count as u64);
+            sink.batch(count);
             progress((start + count - all.start) as u64, all.len() as u64);
         }
-        Ok(calibration)
+        Ok(())
     }
 }
 

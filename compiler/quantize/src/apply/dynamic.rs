@@ -8,7 +8,7 @@
 //! Convolutions would need one scale for a whole sample or batch; they stay in float and are listed. A MatMul takes the Add
 //! of a constant behind it as its bias.
 
-use ottava_graph::{Diagnostic, Graph, Uses};
+use ottava_graph::{Graph, Uses};
 use ottava_hal::{DataType, Node, Tensor, ValueId};
 use ottava_ops::OTTAVA;
 
@@ -18,8 +18,9 @@ use super::kinds::{Kind, is_float, kind_of};
 use super::plan::other_operand;
 use super::products::{WeightShape, bias_values, code_tensor};
 use super::report::{FloatNode, Report};
-use super::{Quantized, check_requests};
+use super::{Quantized, unlearned};
 use crate::channels::ChannelLayout;
+use crate::corrections::Learned;
 use crate::error::{Error, Result};
 use crate::recipe::{Granularity, Recipe};
 use crate::weights::{WeightMethod, quantize_weights};
@@ -27,7 +28,6 @@ use crate::weights::{WeightMethod, quantize_weights};
 /// Quantizes the weights of matrix products; activations are quantized at run time. Bias correction needs calibration data
 /// and does nothing here.
 pub fn quantize_dynamic(graph: &Graph, recipe: &Recipe) -> Result<Quantized> {
-    check_requests(recipe)?;
     if recipe.weights.dtype != DataType::S8 {
         return Err(Error::Unsupported {
             what: format!("dynamic quantization with {} weights", recipe.weights.dtype),
@@ -65,7 +65,7 @@ pub fn quantize_dynamic(graph: &Graph, recipe: &Recipe) -> Result<Quantized> {
     let is_replaced = |idx: usize| replaced.get(idx).copied().unwrap_or(false);
     writer.builder.graph.nodes.retain(|_| !position.next().is_some_and(is_replaced));
     let graph = writer.builder.finish().map_err(internal)?;
-    Ok(Quantized { graph, report, diagnostics: Vec::<Diagnostic>::new() })
+    Ok(Quantized { graph, report, diagnostics: unlearned(recipe, &Learned::default()) })
 }
 
 /// Why a node stays as it is; `None` if it becomes an integer product.

@@ -8,10 +8,11 @@ use ottava_hal::{DataType, ValueId};
 use super::builder::Builder;
 use super::kinds::{Kind, data_slots};
 use super::plan::{Fate, Plan};
+use super::learnable::product_means;
 use super::products::{Product, WeightShape, bias_values, code_tensor};
 use super::ranges::{Ranges, ValueParams};
+use crate::corrections::Learned;
 use crate::error::{Error, Result};
-use crate::recipe::Correction;
 
 /// Everything that carrying out needs to read.
 pub(crate) struct Emission<'a> {
@@ -19,6 +20,7 @@ pub(crate) struct Emission<'a> {
     pub(crate) plan: &'a Plan,
     pub(crate) ranges: &'a Ranges<'a>,
     pub(crate) params: &'a BTreeMap<usize, ValueParams>,
+    pub(crate) learned: &'a Learned,
 }
 
 impl Emission<'_> {
@@ -53,12 +55,10 @@ impl Emission<'_> {
         let added = self.plan.biases.iter().find(|(product, ..)| *product == idx);
         let bias_id = added.map(|(_, _, bias)| *bias).or(node.input(2));
         let bias = bias_id.map(|id| bias_values(self.graph, id, shape.out_channels)).transpose()?;
-        // A MatMul has no place for a bias unless an Add follows.
-        let correct = self.ranges.recipe.corrections.contains(&Correction::BiasCorrection)
-            && (node.op != "MatMul" || added.is_some());
-        let means = self.ranges.calibration.get(self.graph.name_of(x)).map(|stats| stats.channels.means());
         let weights = self.ranges.recipe.for_node(&node.name).weights;
-        let product = Product { node, shape, weights, x: *x_params, means: means.filter(|_| correct) };
+        let learned = self.learned.get(self.graph.name_of(node.outputs[0]), weights);
+        let means = product_means(self.plan, self.ranges, idx);
+        let product = Product { node, shape, weights, x: *x_params, means, learned };
         let constants = product.constants(self.graph, bias, notes)?;
 
         let name = self.graph.name_of(w).to_owned();

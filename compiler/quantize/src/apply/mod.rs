@@ -9,6 +9,7 @@
 //! | `placement` | what the search for mixed precision asks about a plan |
 //! | `groups` | the union-find behind shared parameters |
 //! | `ranges` | from calibration to parameters |
+//! | `learnable` | the products whose roundings can be learned |
 //! | `products` | weights, biases and their correction |
 //! | `emit` | carries the plan out |
 //! | `builder` | adds nodes and constants |
@@ -20,6 +21,7 @@ mod dynamic;
 mod emit;
 mod groups;
 mod kinds;
+mod learnable;
 mod observe;
 mod placement;
 mod plan;
@@ -37,15 +39,16 @@ use ottava_graph::{Diagnostic, Graph};
 
 pub use dynamic::quantize_dynamic;
 pub(crate) use kinds::is_float;
+pub(crate) use learnable::{LearnableProduct, learnable_products};
 pub use observe::{Observation, fingerprint, observations};
 pub(crate) use placement::Placement;
-pub(crate) use products::WeightShape;
+pub(crate) use products::{WeightShape, nearest_weights};
 pub use ranges::ValueParams;
 pub use report::{FloatNode, Report};
 
 use crate::calibration::Calibration;
-use crate::corrections::{Prepared, prepare};
-use crate::error::{Error, Result};
+use crate::corrections::{Learned, Prepared, prepare};
+use crate::error::Result;
 use crate::recipe::{Correction, Recipe};
 use emit::Emission;
 use plan::Plan;
@@ -66,16 +69,27 @@ pub struct Quantized {
 ///
 /// The calibration must have been collected on this graph: see [`observations`] and [`fingerprint`].
 pub fn quantize(graph: &Graph, calibration: &Calibration, recipe: &Recipe) -> Result<Quantized> {
-    quantize_prepared(&prepare(graph, calibration, recipe)?, recipe)
+    quantize_prepared(&prepare(graph, calibration, recipe)?, recipe, &Learned::default())
+}
+
+/// As [`quantize`], for a graph to which the corrections of the float network have been applied, with the roundings that
+/// were learned on it.
+pub fn quantize_learned(
+    graph: &Graph,
+    calibration: &Calibration,
+    recipe: &Recipe,
+    learned: &Learned,
+) -> Result<Quantized> {
+    quantize_prepared(&prepare(graph, calibration, recipe)?, recipe, learned)
 }
 
 /// Quantizes a graph to which the corrections of the float network have been applied.
-pub fn quantize_prepared(prepared: &Prepared, recipe: &Recipe) -> Result<Quantized> {
+fn quantize_prepared(prepared: &Prepared, recipe: &Recipe, learned: &Learned) -> Result<Quantized> {
     let (graph, calibration) = (&prepared.graph, &prepared.calibration);
     calibration.expect_model(fingerprint(graph))?;
-    check_requests(recipe)?;
     let mut diagnostics = prepared.diagnostics.clone();
     diagnostics.extend(spoiled_tensors(calibration));
+    diagnostics.extend(unlearned(recipe, learned));
     let ranges = Ranges { graph, calibration, recipe };
     let plan = Plan::new(graph, recipe, &ranges);
     let params = ranges.group_params(&plan, &mut diagnostics)?;
@@ -86,21 +100,19 @@ pub fn quantize_prepared(prepared: &Prepared, recipe: &Recipe) -> Result<Quantiz
     if let Some(limit) = recipe.max_float_macs {
         report::expect_float_macs(graph, &report, limit)?;
     }
-    let emission = Emission { graph, plan: &plan, ranges: &ranges, params: &params };
+    let emission = Emission { graph, plan: &plan, ranges: &ranges, params: &params, learned };
     let graph = emission.run(&mut diagnostics)?;
     Ok(Quantized { graph, report, diagnostics })
 }
 
-/// What this version does not carry out is refused, never skipped.
-fn check_requests(recipe: &Recipe) -> Result<()> {
-    match recipe.corrections.iter().find(|c| matches!(c, Correction::LearnedRounding { .. })) {
-        None => Ok(()),
-        Some(correction) => Err(Error::Unsupported {
-            what: format!("correction {}", correction.name()),
-            reason: "roundings are not learned yet".to_owned(),
-            help: "take it out of the recipe".to_owned(),
-        }),
+/// What there is to say about roundings that were to be learned.
+fn unlearned(recipe: &Recipe, learned: &Learned) -> Vec<Diagnostic> {
+    let asked = recipe.corrections.iter().any(|c| matches!(c, Correction::LearnedRounding { .. }));
+    if asked && learned.is_empty() && learned.diagnostics.is_empty() {
+        let message = "weights are rounded to the nearest integer: learning roundings takes the data, not statistics of it";
+        return vec![Diagnostic::note("Q0107", "", message)];
     }
+    learned.diagnostics.clone()
 }
 
 /// Warnings about tensors with NaN or infinities, and notes about those that an outlier left with few bins.

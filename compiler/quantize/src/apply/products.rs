@@ -52,6 +52,11 @@ impl WeightShape {
         self.inputs.channels == 1 && self.groups > 1 && self.out_channels == self.groups
     }
 
+    /// Groups of channels; 1 but for convolutions.
+    pub(crate) fn groups(&self) -> usize {
+        self.groups
+    }
+
     /// Input channels that the node reads.
     pub(crate) fn in_channels(&self) -> usize {
         self.inputs.channels * self.groups
@@ -78,6 +83,28 @@ pub(crate) struct Product<'a> {
     pub(crate) x: ValueParams,
     /// Mean of each channel of the first input, for bias correction.
     pub(crate) means: Option<Vec<f64>>,
+    /// Integers of the weights that take the place of the nearest ones.
+    pub(crate) learned: Option<&'a QuantizedWeights>,
+}
+
+/// The weights of a product, and their nearest integers.
+pub(crate) fn nearest_weights(
+    graph: &Graph,
+    node: &Node,
+    shape: &WeightShape,
+    choice: Weights,
+) -> Result<(Vec<f32>, QuantizedWeights)> {
+    let id = node.input(1).expect("a product has weights");
+    let name = graph.name_of(id);
+    let weights = graph.constant(id).expect("its weights are constant").to_f32s().map_err(|e| bad(name, &e))?;
+    let layout = match choice.granularity {
+        Granularity::PerChannel => shape.layout,
+        Granularity::PerTensor => ChannelLayout { channels: 1, inner: weights.len() },
+        Granularity::Blocked(block) => return Err(blocked(block)),
+    };
+    let how = (choice.observer, choice.zero_point);
+    let nearest = quantize_weights_with_zero(name, &weights, layout, choice.grid(), how)?;
+    Ok((weights, nearest))
 }
 
 /// The integer constants of a product.
@@ -97,17 +124,9 @@ impl Product<'_> {
         bias: Option<Vec<f32>>,
         notes: &mut Vec<Diagnostic>,
     ) -> Result<Constants> {
-        let id = self.node.input(1).expect("a product has weights");
-        let name = graph.name_of(id);
-        let weights = graph.constant(id).expect("its weights are constant").to_f32s().map_err(|e| bad(name, &e))?;
         let grid = self.weights.grid();
-        let layout = match self.weights.granularity {
-            Granularity::PerChannel => self.shape.layout,
-            Granularity::PerTensor => ChannelLayout { channels: 1, inner: weights.len() },
-            Granularity::Blocked(block) => return Err(blocked(block)),
-        };
-        let how = (self.weights.observer, self.weights.zero_point);
-        let mut quantized = quantize_weights_with_zero(name, &weights, layout, grid, how)?;
+        let (weights, nearest) = nearest_weights(graph, self.node, &self.shape, self.weights)?;
+        let mut quantized = self.learned.cloned().unwrap_or(nearest);
         let bias = self.corrected(bias, &weights, &quantized);
         if let Some(bias) = &bias {
             if let Some(position) = bias.iter().position(|b| !b.is_finite()) {

@@ -6,11 +6,15 @@
 
 mod bias;
 mod equalize;
+mod gram;
+mod learned_rounding;
 mod noise;
 mod rescale;
+mod rounding;
 mod smooth;
 
 pub(crate) use bias::mean_error;
+pub use learned_rounding::{Learned, Learning};
 pub(crate) use rescale::Rewrite;
 
 use ottava_graph::{Diagnostic, Graph};

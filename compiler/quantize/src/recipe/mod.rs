@@ -136,9 +136,9 @@ pub enum Correction {
         /// How much of the range moves, 0 to 1.
         alpha: f64,
     },
-    /// Learns for each weight whether to round up or down.
+    /// Rounds the weights of a layer together, so that what it computes on the data changes least.
     LearnedRounding {
-        /// Steps of the optimisation.
+        /// At most so many sweeps of coordinate descent after the first rounding.
         steps: u32,
     },
 }

@@ -10,7 +10,7 @@ pub(crate) mod product;
 pub(crate) mod real;
 pub(crate) mod softmax;
 pub(crate) mod typed;
-pub(crate) mod window;
+pub mod window;
 
 mod affine_grid;
 mod attention;

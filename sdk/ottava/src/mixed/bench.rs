@@ -13,7 +13,7 @@ use crate::registry::Registry;
 use crate::session::{Session, SessionOptions};
 use ottava_graph::{Graph, Phase};
 use ottava_hal::Tensor;
-use ottava_quantize::{Calibration, Recipe};
+use ottava_quantize::{Calibration, Learned, Recipe};
 use ottava_validate::real_values;
 use std::collections::BTreeMap;
 
@@ -29,6 +29,7 @@ pub(crate) struct Bench<'a> {
     session: SessionOptions,
     feed: Feed,
     folds: Vec<Fold>,
+    learned: &'a Learned,
 }
 
 /// Rows with the ranges that they are measured with.
@@ -58,6 +59,7 @@ impl<'a> Bench<'a> {
         registry: &'a Registry,
         session: &SessionOptions,
         (data, affine): (&Data, Option<Affine>),
+        learned: &'a Learned,
         calibrations: Vec<Calibration>,
     ) -> Result<Self> {
         let feed = Feed::new(data, &model.inputs(), affine)?;
@@ -73,7 +75,7 @@ impl<'a> Bench<'a> {
             Fold { calibration, batches: batches_of(rows, batch).map(of).collect() }
         };
         let folds = calibrations.into_iter().enumerate().map(fold).collect();
-        let mut bench = Self { canonical, model, registry, session, feed, folds };
+        let mut bench = Self { canonical, model, registry, session, feed, folds, learned };
         bench.run_float()?;
         Ok(bench)
     }
@@ -101,7 +103,7 @@ impl<'a> Bench<'a> {
     fn noise_on(&self, folds: &[Fold], recipe: &Recipe) -> Result<f64> {
         let mut sums: Vec<Energy> = Vec::new();
         for fold in folds {
-            let quantized = ottava_quantize::quantize(self.canonical, &fold.calibration, recipe);
+            let quantized = ottava_quantize::quantize_learned(self.canonical, &fold.calibration, recipe, self.learned);
             let graph = quantized.map_err(|e| quantize_error(e, self.model))?.graph;
             self.run(&graph, &fold.batches, |batch, outputs| {
                 sums.resize(outputs.len(), Energy::default());

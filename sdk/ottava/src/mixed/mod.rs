@@ -5,6 +5,7 @@
 //! network; equal inputs give equal choices.
 
 mod bench;
+mod rounding;
 mod statistics;
 mod task;
 

@@ -1,5 +1,6 @@
 //! A quantization on data: calibration, the search where the target or the floor asks for one, and the quantized graph.
 
+use super::rounding::learn;
 use super::{Bench, Goal, MixedPrecision, Statistics, search};
 use crate::batches::Progress;
 use crate::data::{Affine, Data};
@@ -9,7 +10,7 @@ use crate::quantize::{QuantizeOptions, quantize_error};
 use crate::registry::Registry;
 use ottava_graph::Graph;
 use ottava_quantize::search::noise_of;
-use ottava_quantize::{Calibration, Quantized, Recipe};
+use ottava_quantize::{Calibration, Learned, Quantized, Recipe};
 
 /// Below this ratio of the outputs, tensors are kept in float without being asked for, decibel.
 const FLOOR_DB: f64 = 20.0;
@@ -43,12 +44,13 @@ impl Task<'_> {
         }
         // What the corrections of the network do is in the graph now.
         let mut found = recipe.without_network_corrections();
+        let learned = self.learned(graph, &found, statistics.all(), progress)?;
         let mut mixed = None;
-        if let Some(goal) = self.goal(graph, &found, &statistics)? {
-            let (with_exceptions, outcome) = search(&self.bench(graph, statistics.folds()?)?, &found, goal, progress)?;
+        if let Some(goal) = self.goal(graph, &found, &statistics, &learned)? {
+            let (with_exceptions, outcome) = search(&self.bench(graph, statistics.folds()?, &learned)?, &found, goal, progress)?;
             (found, mixed) = (with_exceptions, Some(outcome));
         }
-        let mut quantized = ottava_quantize::quantize(graph, statistics.all(), &found).map_err(fail)?;
+        let mut quantized = ottava_quantize::quantize_learned(graph, statistics.all(), &found, &learned).map_err(fail)?;
         quantized.report.recipe = Recipe { corrections: recipe.corrections.clone(), ..found }.to_ron();
         quantized.diagnostics.splice(0..0, prepared.diagnostics);
         Ok((quantized, mixed))
@@ -60,22 +62,45 @@ impl Task<'_> {
         Statistics::collect(net, &self.options.session, source, observer, progress)
     }
 
+    /// The roundings of the weights, if the recipe asks for learned ones.
+    fn learned(
+        &self,
+        graph: &Graph,
+        recipe: &Recipe,
+        calibration: &Calibration,
+        progress: &mut Progress,
+    ) -> Result<Learned> {
+        let net = (self.model, graph, self.registry);
+        learn(net, &self.options.session, (self.data, self.affine), calibration, recipe, progress)
+    }
+
     /// What the outputs are to reach: the target, or the floor if a quick look does not show the network far above it.
-    fn goal(&self, graph: &Graph, recipe: &Recipe, statistics: &Statistics) -> Result<Option<Goal>> {
+    fn goal(
+        &self,
+        graph: &Graph,
+        recipe: &Recipe,
+        statistics: &Statistics,
+        learned: &Learned,
+    ) -> Result<Option<Goal>> {
         if let Some(db) = recipe.target_sqnr_db {
             return Ok(Some(Goal { db, enough: db, max_macs: recipe.max_float_macs.unwrap_or(1.0), required: true }));
         }
         if self.options.strict || recipe.integer_only {
             return Ok(None);
         }
-        let quick = self.bench(graph, vec![statistics.all().clone()])?.noise(recipe)?;
+        let quick = self.bench(graph, vec![statistics.all().clone()], learned)?.noise(recipe)?;
         let max_macs = recipe.max_float_macs.unwrap_or(FLOOR_MACS).min(FLOOR_MACS);
         let goal = Goal { db: FLOOR_DB + FLOOR_MARGIN_DB, enough: FLOOR_DB, max_macs, required: false };
         Ok((quick > noise_of(FLOOR_DB + QUICK_MARGIN_DB)).then_some(goal))
     }
 
-    fn bench<'b>(&'b self, graph: &'b Graph, calibrations: Vec<Calibration>) -> Result<Bench<'b>> {
+    fn bench<'b>(
+        &'b self,
+        graph: &'b Graph,
+        calibrations: Vec<Calibration>,
+        learned: &'b Learned,
+    ) -> Result<Bench<'b>> {
         let net = (self.model, graph);
-        Bench::new(net, self.registry, &self.options.session, (self.data, self.affine), calibrations)
+        Bench::new(net, self.registry, &self.options.session, (self.data, self.affine), learned, calibrations)
     }
 }
