@@ -107,8 +107,7 @@ fn operator(cx: &mut Cx<'_>, op: &Operator<'_>) -> Result<(), Diagnostic> {
         return Err(diagnostic(&place(cx).unwrap_or_default(), Refusal::Invalid(what)));
     };
     let (name, built) = if code.builtin == CUSTOM {
-        let what = "custom operators are not supported; convert the model with built-in operators only";
-        (format!("custom operator `{}`", code.custom), Refusal::unsupported(what))
+        (format!("custom operator `{}`", code.custom), Refusal::unsupported(custom(&code.custom)))
     } else {
         let name = names::name(code.builtin).map_or_else(|| format!("operator {}", code.builtin), str::to_owned);
         let built = match table::find(code.builtin) {
@@ -119,6 +118,17 @@ fn operator(cx: &mut Cx<'_>, op: &Operator<'_>) -> Result<(), Diagnostic> {
     };
     let at = || format!("{name} (version {})", code.version);
     built.map_err(|e| diagnostic(&place(cx).unwrap_or_default(), e.at(&at())))
+}
+
+/// Why a custom operator is refused, and what to do.
+fn custom(name: &str) -> &'static str {
+    match name {
+        "TFLite_Detection_PostProcess" => {
+            "custom operators are not supported; export the detector without its post-processing (the raw boxes and \
+             scores as outputs) and choose boxes in the program, or use NON_MAX_SUPPRESSION_V4"
+        }
+        _ => "custom operators are not supported; convert the model with built-in operators only",
+    }
 }
 
 /// The built-in code that stands for a name.

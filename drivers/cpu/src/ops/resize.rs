@@ -9,7 +9,7 @@ use crate::builder::{Builder, bytes_of, input, output};
 use crate::form::dims;
 use crate::parallel::for_chunks;
 use crate::relayout::failed;
-use crate::rows::{byte, float, needs, other, row, same_params, when};
+use crate::rows::{byte, float, needs, only_fp32, other, row, same_params, when};
 use crate::storage::{byte_in, byte_out};
 use crate::strided::strides;
 use ottava_hal::{DataType, Error, Node, OpRow, Program, Reason, Result, Status, TensorType};
@@ -88,7 +88,7 @@ pub(crate) fn rows(op: &'static str) -> Vec<OpRow> {
     let linear = needs(Reason::AttrValue, "mode linear", |_, n| n.attrs.str("mode", "nearest") != Ok("nearest"));
     vec![
         when(row(op, vec![byte(), other()], byte()), [plain, nearest, known, same_params()]),
-        when(row(op, vec![byte(), other()], byte()), [plain, linear, known]),
+        only_fp32(when(row(op, vec![byte(), other()], byte()), [plain, linear, known])),
         when(row(op, vec![float(), other()], float()), [plain, known]),
     ]
 }

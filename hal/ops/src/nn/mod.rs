@@ -9,6 +9,7 @@ pub(crate) mod means;
 pub(crate) mod product;
 pub(crate) mod real;
 pub(crate) mod softmax;
+mod softmax_wide;
 pub(crate) mod typed;
 pub mod window;
 
@@ -40,6 +41,7 @@ mod pool;
 pub(crate) mod requantize;
 mod resample;
 mod resize;
+mod resize_fixed;
 mod roi_align;
 mod rotary;
 mod signal_window;

@@ -5,9 +5,12 @@
 //! * (C3) Interpolation is separable: one axis after the other, weights times elements summed in ascending index.
 //! * (C4) Nearest moves elements of any type, also quantized ones; the other modes are float, and integers are
 //!   truncated and saturated at the end.
+//! * (C5) Linear on signed integers in a Q31 mode is that of TFLite's reference kernel (`resize_fixed`).
 
 use super::real::{Real, count, with_real};
 use super::resample::{AxisResample, Mode, Nearest, Source, Transform};
+use super::resize_fixed;
+use crate::elementwise::binary::fixed_mode;
 use crate::elementwise::sample::{case_const, f32s, ints};
 use crate::util::{MAX_ELEMENTS, axis};
 use crate::{AttrKind, AttrSpec, Case, EvalCx, InferCx, Op, OpSpec, QuantRule, util};
@@ -277,7 +280,21 @@ impl Op for Resize {
     fn quant_rule(&self, node: &Node) -> QuantRule {
         let moves = matches!(self.mode(&node.attrs), Ok(Mode::Nearest(_)));
         let crops = node.attrs.str("coordinate_transformation_mode", "").is_ok_and(|t| t == "tf_crop_and_resize");
-        if moves && !crops { QuantRule::Move } else { QuantRule::Float }
+        match (moves && !crops, fixed_mode(node)) {
+            (true, _) => QuantRule::Move,
+            (false, Some(_)) => QuantRule::Own,
+            (false, None) => QuantRule::Float,
+        }
+    }
+
+    fn eval_quant(&self, cx: &EvalCx) -> Result<Option<Vec<Tensor>>> {
+        let x = cx.input(0)?;
+        let request = self.request(cx.attrs(), x.shape().len(), |i| cx.opt(i))?;
+        let mut shape = x.shape().to_vec();
+        for (&a, (_, n)) in request.axes.iter().zip(extents(cx.attrs(), &request, x.shape())?) {
+            shape[a] = n;
+        }
+        Ok(resize_fixed::eval(cx, &shape)?.map(|y| vec![y]))
     }
 
     fn cases(&self) -> Vec<Case> {

@@ -4,10 +4,11 @@
 //! * (C2) Softmax subtracts the maximum, takes `exp`, sums ascending and divides (numerics.md section 7).
 //! * (C3) Softmax with 8 bits in and out per tensor is the integer form `softmax_lut` (section 6).
 //! * (C4) Hardmax is 1 at the first maximum.
-//! * (C5) In a Q31 mode, with the output that TFLite prescribes, it is that of TFLite's reference kernel.
+//! * (C5) In a Q31 mode, with the output that TFLite prescribes, it is that of TFLite's reference kernel, on 8 bits and on s16.
 
 use super::real::{Real, with_real};
 use super::requantize::model;
+use super::softmax_wide::SoftmaxWide;
 use crate::elementwise::binary::fixed_mode;
 use crate::elementwise::sample::{case, f32s, ints, quant_case};
 use crate::{AttrKind, AttrSpec, Case, EvalCx, InferCx, Op, OpSpec, QuantRule, util};
@@ -109,6 +110,9 @@ pub(crate) fn integer_softmax(cx: &EvalCx, opset: u32) -> Result<Option<Tensor>>
         return Ok(None);
     };
     let byte = |t: DataType| matches!(t, DataType::S8 | DataType::U8);
+    if (x.dtype(), dtype, zp) == (DataType::S16, DataType::S16, 0) && scale == 1.0 / 32_768.0 {
+        return wide_softmax(cx, opset, xs);
+    }
     let (Some((lo, hi)), true) = (dtype.storage_range(), byte(x.dtype()) && byte(dtype)) else { return Ok(None) };
     let target = Target { scale, zp, lo, hi };
     let data: Vec<i32> = x.to_ints()?.into_iter().map(|v| v as i32).collect();
@@ -123,6 +127,20 @@ pub(crate) fn integer_softmax(cx: &EvalCx, opset: u32) -> Result<Option<Tensor>>
     }
     let y: Vec<i64> = y.into_iter().map(i64::from).collect();
     Ok(Some(Tensor::from_ints(dtype, x.shape(), &y)?))
+}
+
+/// (C5) On s16, `None` in other modes.
+fn wide_softmax(cx: &EvalCx, opset: u32, xs: f32) -> Result<Option<Tensor>> {
+    let Some(mode) = fixed_mode(cx.node) else { return Ok(None) };
+    let (x, softmax) = (cx.input(0)?, SoftmaxWide::new(xs, mode)?);
+    let data: Vec<i32> = x.to_ints()?.into_iter().map(|v| v as i32).collect();
+    let mut y = vec![0i32; data.len()];
+    rows(cx.node, opset, x.shape())?.map(&data, &mut y, |row, out| {
+        softmax.row(row, out);
+        Ok(())
+    })?;
+    let y: Vec<i64> = y.into_iter().map(i64::from).collect();
+    Tensor::from_ints(DataType::S16, x.shape(), &y).map(Some)
 }
 
 impl Op for RowMax {

@@ -130,13 +130,14 @@ pub(crate) fn relu_0_to_1(cx: &mut Cx<'_>, op: &Operator<'_>) -> Built {
 }
 
 /// An operator of one number: the ONNX operator, and the same in f32 for tables.
-struct Function {
-    op: &'static str,
-    version: u32,
-    f32: fn(f32) -> f32,
+pub(crate) struct Function {
+    pub op: &'static str,
+    pub version: u32,
+    pub f32: fn(f32) -> f32,
 }
 
-fn function(cx: &mut Cx<'_>, op: &Operator<'_>, f: Function) -> Built {
+/// An operator of one number.
+pub(crate) fn function(cx: &mut Cx<'_>, op: &Operator<'_>, f: Function) -> Built {
     let (x, t) = (cx.input(op, 0)?, cx.output(op, 0)?);
     let layout = cx.layout_of(x);
     let id = cx.value(x, layout)?;
@@ -282,12 +283,13 @@ pub(crate) fn softmax(cx: &mut Cx<'_>, op: &Operator<'_>) -> Built {
     };
     let mut node = cx.node("Softmax", 13, t);
     node.attrs.set("axis", Attr::Int(-1));
-    node.inputs = vec![Some(cx.value(x, Layout::File)?)];
-    if cx.per_tensor(t)?.is_some() {
-        node.requant = cx.q31();
-    }
-    if beta != 1.0 {
-        return Refusal::unsupported(format!("beta is {beta}; 1 is supported"));
-    }
+    let quantized = cx.per_tensor(t)?.is_some();
+    node.requant = if quantized { cx.q31() } else { None };
+    let id = match (beta == 1.0, quantized) {
+        (true, _) => cx.value(x, Layout::File)?,
+        (false, false) => super::more::scaled(cx, x, t, beta)?,
+        (false, true) => return Refusal::unsupported(format!("beta is {beta}; on integers 1 is supported")),
+    };
+    node.inputs = vec![Some(id)];
     cx.push(node, &[t], Layout::File)
 }

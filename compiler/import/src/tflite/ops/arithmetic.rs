@@ -25,7 +25,13 @@ pub(crate) fn operand(cx: &mut Cx<'_>, x: usize, layout: Layout) -> Built<ValueI
 }
 
 /// A node of all inputs of an operator in their common layout.
-fn node_of(cx: &mut Cx<'_>, op: &Operator<'_>, n: usize, name: &str, version: u32) -> Built<(Node, Layout, usize)> {
+pub(crate) fn node_of(
+    cx: &mut Cx<'_>,
+    op: &Operator<'_>,
+    n: usize,
+    name: &str,
+    version: u32,
+) -> Built<(Node, Layout, usize)> {
     let t = cx.output(op, 0)?;
     let operands = (0..n).map(|i| cx.input(op, i)).collect::<Built<Vec<_>>>()?;
     let layout = common_layout(cx, &operands);

@@ -3,9 +3,12 @@
 
 pub(crate) mod activation;
 pub(crate) mod arithmetic;
+pub(crate) mod blocks;
 pub(crate) mod hybrid;
 pub(crate) mod lstm;
 pub(crate) mod lstm_integer;
+pub(crate) mod matrix;
+pub(crate) mod more;
 pub(crate) mod names;
 pub(crate) mod pieces;
 pub(crate) mod pool;
@@ -14,4 +17,5 @@ pub(crate) mod quantize;
 pub(crate) mod reduce;
 pub(crate) mod shape;
 pub(crate) mod state;
+pub(crate) mod suppress;
 pub(crate) mod table;

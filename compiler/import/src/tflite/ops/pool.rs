@@ -76,6 +76,11 @@ fn resize(cx: &mut Cx<'_>, op: &Operator<'_>, mode: &str, coordinates: &str, rou
     node.attrs.set("coordinate_transformation_mode", Attr::Str(coordinates.into()));
     node.attrs.set("nearest_mode", Attr::Str(rounding.into()));
     node.attrs.set("axes", Attr::Ints(vec![2, 3]));
+    // The reference kernel has an integer form for signed values; of uint8 it computes in f32.
+    let signed = cx.ty(t, Layout::File)?.dtype.storage_range().is_some_and(|(lo, _)| lo < 0);
+    if mode == "linear" && signed && cx.per_tensor(t)?.is_some() {
+        node.requant = cx.q31();
+    }
     node.inputs = vec![Some(cx.value(x, Layout::Image)?), None, None, Some(sizes)];
     cx.push(node, &[t], Layout::Image)
 }

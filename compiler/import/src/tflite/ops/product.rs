@@ -46,7 +46,7 @@ pub(crate) struct Weights {
 
 impl Weights {
     /// The constant of tensor `w` with its axes permuted; scales along axis `channel` of the file go along axis 0.
-    fn of(cx: &Cx<'_>, w: usize, perm: &[usize], channel: usize) -> Built<Self> {
+    pub fn of(cx: &Cx<'_>, w: usize, perm: &[usize], channel: usize) -> Built<Self> {
         let def = cx.def(w);
         if def.shape.len() != perm.len() {
             let (name, n) = (&def.name, perm.len());
@@ -132,7 +132,7 @@ fn convolution(cx: &mut Cx<'_>, op: &Operator<'_>, weights: Weights, g: Geometry
         let operands = hybrid::Operands { x, w, bias: cx.optional(op, 2)?, t };
         return hybrid::convolution(cx, node, operands, weights, act);
     }
-    let bias = bias(cx, op, &weights, real)?;
+    let bias = bias(cx, (x, cx.optional(op, 2)?, t), &weights, real)?;
     let id = weights.add(cx, w);
     node.inputs = vec![Some(cx.value(x, Layout::Image)?), Some(id)];
     node.inputs.extend(bias.map(Some));
@@ -140,9 +140,14 @@ fn convolution(cx: &mut Cx<'_>, op: &Operator<'_>, weights: Weights, g: Geometry
     push_activated(cx, node, act, t, Layout::Image)
 }
 
-/// Input 2 at the scale of the accumulator.
-fn bias(cx: &mut Cx<'_>, op: &Operator<'_>, weights: &Weights, real: bool) -> Built<Option<ValueId>> {
-    let (Some(b), x) = (cx.optional(op, 2)?, cx.input(op, 0)?) else { return Ok(None) };
+/// The bias `b` of the product `t` over `x` at the scale of its accumulator.
+pub(crate) fn bias(
+    cx: &mut Cx<'_>,
+    (x, b, t): (usize, Option<usize>, usize),
+    weights: &Weights,
+    real: bool,
+) -> Built<Option<ValueId>> {
+    let Some(b) = b else { return Ok(None) };
     if real {
         return cx.value(b, Layout::File).map(Some);
     }
@@ -168,7 +173,7 @@ fn bias(cx: &mut Cx<'_>, op: &Operator<'_>, weights: &Weights, real: bool) -> Bu
     let adopted: Vec<i32> = ints.iter().enumerate().map(adopt).collect::<Built<_>>()?;
     if adopted.iter().zip(&ints).any(|(a, b)| i64::from(*a) != *b) {
         let what = "its bias stood at another scale than that of its accumulator and was requantized";
-        cx.note("Q0403", cx.output(op, 0)?, what.to_owned());
+        cx.note("Q0403", t, what.to_owned());
     }
     Ok(Some(cx.add_constant(&name, Tensor::from_slice(data.shape(), &adopted)?, None)))
 }
@@ -194,7 +199,7 @@ pub(crate) fn fully_connected(cx: &mut Cx<'_>, op: &Operator<'_>) -> Built {
         let operands = hybrid::Operands { x, w, bias: cx.optional(op, 2)?, t };
         return hybrid::fully_connected(cx, node, operands, rows, weights, act);
     }
-    let bias = bias(cx, op, &weights, real)?;
+    let bias = bias(cx, (x, cx.optional(op, 2)?, t), &weights, real)?;
     let id = weights.add(cx, w);
     node.inputs = vec![Some(rows), Some(id)];
     node.inputs.extend(bias.map(Some));

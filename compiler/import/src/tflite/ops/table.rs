@@ -2,7 +2,10 @@
 
 use super::super::cx::{Built, Cx};
 use super::super::schema::Operator;
-use super::{activation, arithmetic, lstm, names, pieces, pool, product, quantize, reduce, shape, state};
+use super::{
+    activation, arithmetic, blocks, lstm, matrix, more, names, pieces, pool, product, quantize, reduce, shape, state,
+    suppress,
+};
 
 /// Builds the nodes of an operator.
 type Build = fn(&mut Cx<'_>, &Operator<'_>) -> Built;
@@ -18,6 +21,7 @@ pub(crate) static TABLE: &[(i32, Build)] = &[
     (6, quantize::dequantize),
     (8, activation::floor),
     (9, product::fully_connected),
+    (11, more::l2_normalization),
     (14, activation::logistic),
     (17, pool::max_pool_2d),
     (18, arithmetic::mul),
@@ -31,6 +35,8 @@ pub(crate) static TABLE: &[(i32, Build)] = &[
     (28, activation::tanh),
     (34, pieces::pad),
     (36, pieces::gather),
+    (37, blocks::batch_to_space),
+    (38, blocks::space_to_batch),
     (39, shape::transpose),
     (40, reduce::mean),
     (41, arithmetic::sub),
@@ -40,6 +46,7 @@ pub(crate) static TABLE: &[(i32, Build)] = &[
     (45, pieces::strided_slice),
     (47, activation::exp),
     (49, pieces::split),
+    (50, more::log_softmax),
     (53, quantize::cast),
     (54, arithmetic::prelu),
     (55, arithmetic::maximum),
@@ -54,12 +61,15 @@ pub(crate) static TABLE: &[(i32, Build)] = &[
     (64, arithmetic::select),
     (65, pieces::slice),
     (66, activation::sin),
+    (67, matrix::transpose_conv),
     (69, shape::tile),
     (70, shape::expand_dims),
     (71, arithmetic::equal),
+    (72, more::not_equal),
     (73, activation::log),
     (74, reduce::sum),
     (75, activation::sqrt),
+    (76, more::rsqrt),
     (77, shape::shape),
     (78, arithmetic::pow),
     (79, reduce::arg_min),
@@ -71,23 +81,36 @@ pub(crate) static TABLE: &[(i32, Build)] = &[
     (87, arithmetic::logical_not),
     (88, shape::unpack),
     (89, reduce::min),
+    (92, more::square),
+    (94, more::fill),
     (97, pool::resize_nearest),
     (98, activation::leaky_relu),
+    (99, more::squared_difference),
     (100, pieces::mirror_pad),
     (101, activation::abs),
     (102, pieces::split_v),
     (104, activation::ceil),
+    (105, more::reverse),
+    (106, more::add_n),
     (108, activation::cos),
+    (110, more::rank),
     (111, activation::elu),
     (114, quantize::quantize),
+    (116, more::round),
     (117, activation::hard_swish),
+    (120, suppress::v4),
+    (121, suppress::v5),
     (123, arithmetic::select),
+    (126, matrix::batch_matmul),
+    (128, more::cumsum),
     (129, state::call_once),
     (130, shape::broadcast_to),
     (142, state::var_handle),
     (143, state::read_variable),
     (144, state::assign_variable),
+    (150, more::gelu),
     (152, activation::relu_0_to_1),
+    (158, more::sign),
 ];
 
 /// The builder of a built-in operator.
