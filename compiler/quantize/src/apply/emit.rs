@@ -7,8 +7,8 @@ use ottava_hal::{DataType, ValueId};
 
 use super::builder::Builder;
 use super::kinds::{Kind, data_slots};
-use super::plan::{Fate, Plan};
 use super::learnable::product_means;
+use super::plan::{Fate, Plan};
 use super::products::{Product, WeightShape, bias_values, code_tensor};
 use super::ranges::{Ranges, ValueParams};
 use crate::corrections::Learned;

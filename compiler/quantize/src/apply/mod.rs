@@ -109,7 +109,8 @@ fn quantize_prepared(prepared: &Prepared, recipe: &Recipe, learned: &Learned) ->
 fn unlearned(recipe: &Recipe, learned: &Learned) -> Vec<Diagnostic> {
     let asked = recipe.corrections.iter().any(|c| matches!(c, Correction::LearnedRounding { .. }));
     if asked && learned.is_empty() && learned.diagnostics.is_empty() {
-        let message = "weights are rounded to the nearest integer: learning roundings takes the data, not statistics of it";
+        let message =
+            "weights are rounded to the nearest integer: learning roundings takes the data, not statistics of it";
         return vec![Diagnostic::note("Q0107", "", message)];
     }
     learned.diagnostics.clone()
