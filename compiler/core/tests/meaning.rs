@@ -55,7 +55,7 @@ fn differs(before: &Tensor, after: &Tensor, effect: Effect) -> bool {
     }
     let (a, b) = (before.to_f32s().unwrap(), after.to_f32s().unwrap());
     let largest = a.iter().fold(1.0f32, |m, v| m.max(v.abs()));
-    a.iter().zip(&b).any(|(x, y)| x.to_bits() != y.to_bits() && !((x - y).abs() <= BOUND * largest))
+    a.iter().zip(&b).any(|(x, y)| x.to_bits() != y.to_bits() && ((x - y).abs() > BOUND * largest || (x - y).is_nan()))
 }
 
 fn check(pass: &Pass, case: &Path) {

@@ -90,7 +90,6 @@ fn bin_fast(x: f32, inverse: f32, step: f32) -> i32 {
 /// The slots of a block: of its bin, or for a zero the spare slot of its position. A function and a loop of its own, over
 /// indices that are known to be small: only so is it compiled for the vector unit, with overflow checks as without.
 #[inline(never)]
-#[expect(clippy::needless_range_loop, reason = "an iterator's counter is checked for overflow, and not vectorized")]
 fn slots_of(block: &[f32; BLOCK], inverse: f32, step: f32, slots: &mut [i32; BLOCK]) {
     for i in 0..BLOCK {
         let x = block[i];

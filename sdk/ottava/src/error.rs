@@ -51,6 +51,8 @@ pub mod codes {
     pub const RECIPE_UNUSED: &str = "Q0604";
     /// Tensors that stay in float without being named, so that the output keeps its accuracy.
     pub const MIXED: &str = "Q0605";
+    /// Integers that no chosen device computes with.
+    pub const STORAGE: &str = "Q0606";
     /// Compilation for the chosen devices failed.
     pub const COMPILE: &str = "P0601";
     /// A plan cannot be read, or does not fit what was asked for.

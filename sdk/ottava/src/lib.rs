@@ -67,6 +67,7 @@ mod ron_text;
 mod session;
 mod session_state;
 mod sessions;
+mod storage;
 mod suggest;
 mod tuning;
 mod validation;
@@ -93,6 +94,7 @@ pub use ottava_plan::{Arena, Opinion, Partition, Placed, Plan};
 pub use ottava_quantize::apply::ValueParams;
 pub use ottava_quantize::observers::{METHODS, Observer, method};
 pub use ottava_quantize::recipe::{Granularity, Preprocess, Recipe};
+pub use ottava_quantize::search::Precision;
 pub use ottava_quantize::{Calibration, Report as QuantizeReport};
 pub use ottava_runtime::{
     Event, PartitionTime, Pending, Recovery, RunOptions, RunReport, StepKind, StepTime, busy_ns, chrome_trace,

@@ -25,7 +25,7 @@ pub(crate) enum Observed {
     /// All values at once.
     Whole {
         /// Its outputs are the observed values.
-        session: Session,
+        session: Box<Session>,
         /// Written in place by every run.
         outputs: Vec<Tensor>,
     },
@@ -72,7 +72,7 @@ impl Observed {
         let session = Session::of_graph(model, &bound, registry, options)?;
         let empty = |(_, ty): &(String, ottava_hal::TensorType)| Tensor::zeros(ty.dtype, &[0]);
         let outputs = session.outputs().iter().map(empty).collect::<Result<_, _>>();
-        Ok(Self::Whole { session, outputs: outputs.map_err(|e| Error::run(&model.origin, e))? })
+        Ok(Self::Whole { session: Box::new(session), outputs: outputs.map_err(|e| Error::run(&model.origin, e))? })
     }
 
     /// Runs once and hands out every observed value, each as soon as its slice is done.

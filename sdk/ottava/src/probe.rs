@@ -12,9 +12,15 @@ use std::collections::BTreeMap;
 
 /// The bound model after both phases: the operators that run.
 pub(crate) fn lowered(model: &Model, dims: &BTreeMap<String, usize>, registry: &Registry) -> Result<Graph> {
-    let canonical = canonical(model, dims, registry)?.0;
+    lowered_graph(model, &model.bind(dims)?, registry)
+}
+
+/// A bound graph that stems from a model, after both phases.
+pub(crate) fn lowered_graph(model: &Model, bound: &Graph, registry: &Registry) -> Result<Graph> {
     let reference = registry.reference()?;
-    integerize(&canonical, &mut Cx::new(reference.as_ref())).map_err(|e| model.invalid(e))
+    let mut cx = Cx::new(reference.as_ref());
+    let canonical = canonicalize(bound, &mut cx).map_err(|e| model.invalid(e))?;
+    integerize(&canonical, &mut cx).map_err(|e| model.invalid(e))
 }
 
 /// The bound model in its canonical float form: activations are nodes of their own.

@@ -8,9 +8,10 @@ use crate::model::Model;
 use crate::probe;
 use crate::registry::Registry;
 use crate::session::SessionOptions;
+use crate::storage::Devices;
 use ottava_graph::{Diagnostic, Graph, Phase};
-use ottava_hal::RequantMode;
-use ottava_quantize::recipe::NodeRule;
+use ottava_hal::{DataType, RequantMode};
+use ottava_quantize::recipe::{ActivationRule, NodeRule};
 use ottava_quantize::{Calibration, Quantized, Recipe};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -85,7 +86,10 @@ impl Model {
         };
         result.diagnostics.extend(unused_rules(recipe, [&canonical, &self.graph]));
         let dims = self.dims(1, &options.session.dims).unwrap_or_default();
-        self.finish(result, mixed, ottava_quantize::search::node_macs(&canonical, &dims))
+        let mut quantized = self.finish(result, mixed, ottava_quantize::search::node_macs(&canonical, &dims))?;
+        let devices = Devices::chosen(registry, &options.session)?;
+        quantized.diagnostics.extend(devices.check(&quantized.model, registry, &options.session)?);
+        Ok(quantized)
     }
 
     /// A model that holds integer operators already has scales of its own, which a second quantization would not keep.
@@ -165,6 +169,16 @@ fn check_offered(registry: &Registry, recipe: &Recipe) -> Result<()> {
     if config.requantize != RequantMode::Fp32Rne {
         let what = "quantizing for another requantization than Fp32Rne";
         return refuse(codes::CONFIG_UNAVAILABLE, "requantize", what, "write `requantize: Fp32Rne`");
+    }
+    let of_rules = recipe.nodes.iter().filter_map(|rule| match rule.activations {
+        Some(ActivationRule::Change { dtype, .. }) => dtype,
+        _ => None,
+    });
+    let is_integer = |t: &DataType| matches!(t, DataType::U8 | DataType::S8 | DataType::U16 | DataType::S16);
+    if let Some(dtype) = std::iter::once(recipe.activations.dtype).chain(of_rules).find(|t| !is_integer(t)) {
+        let what = format!("storing activations in {dtype}");
+        let help = "take u8, s8, u16 or s16; a rule `activations: Float` under `nodes` keeps a node in 32-bit floats";
+        return refuse(codes::RECIPE, "activations", &what, help);
     }
     if recipe.target_sqnr_db.is_some() && recipe.integer_only {
         let what = "keeping nodes in float in an integer-only network";

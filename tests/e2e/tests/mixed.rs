@@ -1,14 +1,25 @@
 //! Mixed precision on the bundled network: a wanted ratio is reached, for as little as possible, the same on every run.
 
-use ottava::{Data, Model, QuantizeOptions, QuantizedModel, Recipe, Result, Source};
+use ottava::{
+    Config, Data, Fallback, Model, Precision, QuantizeOptions, QuantizedModel, Recipe, Result, SessionOptions, Source,
+    codes,
+};
 use ottava_e2e::assets::registry;
 
 fn quantize(recipe: &str) -> Result<QuantizedModel> {
+    quantize_for(recipe, None, Fallback::Reference)
+}
+
+/// Quantizes for a device, else for all that are there.
+fn quantize_for(recipe: &str, device: Option<&str>, fallback: Fallback) -> Result<QuantizedModel> {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../sdk/cli/assets");
     let model = Model::load(folder.join("digits.onnx"))?;
     let data = Data::load(folder.join("digits_calib.npz"), None)?;
-    let options = QuantizeOptions { recipe: Recipe::parse(recipe).expect("a recipe"), ..QuantizeOptions::default() };
-    model.quantize(Source::Data { data: &data, affine: None }, &registry(), &options, &mut |_, _| {})
+    let session = SessionOptions { device: device.map(str::to_owned), ..SessionOptions::default() };
+    let recipe = Recipe::parse(recipe).expect("a recipe");
+    let options = QuantizeOptions { recipe, session, ..QuantizeOptions::default() };
+    let registry = registry().configured(Config { fallback, ..Config::default() });
+    model.quantize(Source::Data { data: &data, affine: None }, &registry, &options, &mut |_, _| {})
 }
 
 #[test]
@@ -43,4 +54,43 @@ fn a_network_far_above_the_floor_stays_as_the_recipe_says() {
     let q = quantize("()").expect("quantizes");
     assert!(q.mixed.is_none());
     assert!(!q.report.recipe.contains("Float"), "{}", q.report.recipe);
+}
+
+const S16: &str = "(activations: (dtype: S16, symmetric: true))";
+
+#[test]
+fn sixteen_bits_that_no_chosen_device_runs_are_named() {
+    let q = quantize(S16).expect("quantizes");
+    let found = q.diagnostics.iter().find(|d| d.code == codes::STORAGE).expect("a warning");
+    let text = format!("{found:?}");
+    assert!(text.contains("Conv in s16") && text.contains("`cpu`"), "{text}");
+    let e = quantize_for(S16, None, Fallback::Error).expect_err("nothing else may run it");
+    assert!(e.to_string().contains("Conv in s16"), "{e}");
+    // The reference interpreter by name is a device like any other; 8 bits run everywhere.
+    for (recipe, device) in [(S16, Some("reference")), ("()", None)] {
+        let q = quantize_for(recipe, device, Fallback::Error).expect("quantizes");
+        assert!(!q.diagnostics.iter().any(|d| d.code == codes::STORAGE), "{:?}", q.diagnostics);
+    }
+}
+
+#[test]
+fn sixteen_bits_are_a_choice_where_the_device_runs_them() {
+    let plain = quantize("(target_sqnr_db: 1.0)").expect("quantizes").mixed.expect("a search");
+    let recipe = format!("(target_sqnr_db: {})", plain.before_db + 3.0);
+    let on = |device: &str| {
+        let q = quantize_for(&recipe, Some(device), Fallback::Reference).expect("quantizes");
+        q.mixed.expect("a search")
+    };
+    let (cpu, reference) = (on("cpu"), on("reference"));
+    assert!(cpu.exceptions.iter().all(|e| e.precision == Precision::Float), "{cpu:?}");
+    assert!(reference.reached && reference.wide().count() > 0, "{reference:?}");
+    assert!(reference.wide().all(|(_, reason)| reason.contains("raises the output SQNR by")));
+}
+
+#[test]
+fn half_floats_are_refused_with_what_there_is() {
+    for recipe in ["(activations: (dtype: F16))", "(nodes: [(name: \"*\", activations: (dtype: Bf16))])"] {
+        let e = quantize(recipe).expect_err("not carried out").to_string();
+        assert!(e.contains("storing activations in") && e.contains("u8, s8, u16 or s16"), "{e}");
+    }
 }

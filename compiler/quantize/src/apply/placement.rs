@@ -30,6 +30,11 @@ impl Placement {
         quantized.then(|| self.plan.groups.find(id))
     }
 
+    /// The integer operator whose choice of activations holds for a value, with what is fused into it.
+    pub(crate) fn writer(&self, id: ValueId) -> Option<usize> {
+        self.plan.head_of(self.plan.uses.producer(id)?)
+    }
+
     /// The nodes that read a value as integers, movers among them.
     pub(crate) fn readers(&self, graph: &Graph, id: ValueId) -> Vec<usize> {
         let reads = |&(idx, slot): &(usize, usize)| {

@@ -106,6 +106,15 @@ impl Plan {
         (0..self.inner.len()).any(|other| other != id.0 && self.groups.find(ValueId(other)) == root)
     }
 
+    /// The integer operator that a node is or is a part of.
+    pub(crate) fn head_of(&self, idx: usize) -> Option<usize> {
+        match self.fates[idx] {
+            Fate::Quantized => Some(idx),
+            Fate::FusedInto(head) => Some(head),
+            _ => None,
+        }
+    }
+
     /// Whether the node reads its data as integers.
     pub(crate) fn reads_integers(&self, graph: &Graph, idx: usize) -> bool {
         match self.fates[idx] {
@@ -347,11 +356,7 @@ impl Plan {
     fn activate(&mut self, graph: &Graph, recipe: &Recipe) {
         for idx in 0..graph.nodes.len() {
             let node = &graph.nodes[idx];
-            let head = match self.fates[idx] {
-                Fate::Quantized => idx,
-                Fate::FusedInto(head) => head,
-                _ => continue,
-            };
+            let Some(head) = self.head_of(idx) else { continue };
             for slot in data_slots(graph, node, &self.kinds[idx]) {
                 if let Some(id) = node.input(slot).filter(|id| !self.inner[id.0] && graph.constant(*id).is_none()) {
                     let root = self.groups.find(id);

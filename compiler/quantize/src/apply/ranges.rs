@@ -178,15 +178,10 @@ impl Ranges<'_> {
     /// The recipe's choice for a group: that of the node which computes its first value; where that is no integer
     /// operator, that of the first integer operator which reads the group.
     fn activations_of(&self, plan: &Plan, root: usize, sources: &[ValueId]) -> Activations {
-        let head_of = |idx: usize| match plan.fates[idx] {
-            Fate::Quantized => Some(idx),
-            Fate::FusedInto(head) => Some(head),
-            _ => None,
-        };
-        let writer = sources.iter().find_map(|id| plan.uses.producer(*id).and_then(head_of));
+        let writer = sources.iter().find_map(|id| plan.uses.producer(*id).and_then(|idx| plan.head_of(idx)));
         let reads = |node: &ottava_hal::Node| node.inputs.iter().flatten().any(|id| plan.groups.find(*id) == root);
         let reader = || {
-            let mut integer = (0..self.graph.nodes.len()).filter_map(|idx| Some((idx, head_of(idx)?)));
+            let mut integer = (0..self.graph.nodes.len()).filter_map(|idx| Some((idx, plan.head_of(idx)?)));
             integer.find(|(idx, _)| reads(&self.graph.nodes[*idx])).map(|(_, head)| head)
         };
         let node = writer.or_else(reader).map(|idx| self.graph.nodes[idx].name.as_str());

@@ -290,4 +290,15 @@ impl Recipe {
             self.nodes.insert(0, NodeRule { name: escaped, glob, activations, weights: None });
         }
     }
+
+    /// Has a node write symmetric 16-bit integers over their whole range; what was said about its weights stays.
+    pub fn keep_s16(&mut self, node: &str) {
+        let weights = self.nodes.iter().find(|rule| rule.glob.is_match(node)).and_then(|rule| rule.weights);
+        let escaped = globset::escape(node);
+        if let Ok(glob) = parse::compile_glob(&escaped) {
+            let (dtype, symmetric, observer) = (Some(DataType::S16), Some(true), Some(Observer::MinMax));
+            let activations = Some(ActivationRule::Change { dtype, symmetric, observer });
+            self.nodes.insert(0, NodeRule { name: escaped, glob, activations, weights });
+        }
+    }
 }

@@ -1,11 +1,12 @@
-//! Automatic mixed precision: which tensors to keep in float so that the output of the network reaches a wanted
+//! Automatic mixed precision: which tensors to keep in float or 16 bits so that the output of the network reaches a wanted
 //! signal-to-noise ratio, for the fewest multiply-accumulates outside 8 bits.
 //!
 //! This module plans and never runs anything. Whoever drives it measures, on calibration data alone:
 //!
 //! 1. [`units`] lists the tensors that are quantized, each with the nodes that read it: keeping these in float keeps the
 //!    tensor in float, because a product may hand its sum on unrounded.
-//! 2. The driver measures the output's noise with all of them quantized, and with each one alone in float.
+//! 2. The driver measures the output's noise with all of them quantized, with each one alone in float and, where a chosen
+//!    device runs it, alone in 16 bits; [`Precision::choose`] takes the cheaper of two that are as good.
 //! 3. [`ranking`] orders the units by noise removed per cost, up to the allowed share of multiply-accumulates.
 //! 4. [`Bisection`] says how many of them to try next until the shortest prefix that reaches the target is found. What
 //!    counts is the measured ratio of the whole network, so errors that add up or cancel cannot mislead it.
@@ -14,10 +15,12 @@
 //! the earlier tensor.
 
 mod bisection;
+mod precision;
 mod ranking;
 mod units;
 
 pub use bisection::{Bisection, Trial};
+pub use precision::Precision;
 pub use ranking::{Candidate, ranking};
 pub use units::{Unit, node_macs, units};
 

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use super::Unit;
+use super::{Precision, Unit};
 
-/// Moving an element between integers and float costs about as much as so many multiply-accumulates.
-const MACS_PER_ELEMENT: u64 = 4;
+/// Moving an element between integers and float costs about as much as so many multiply-accumulates in 8 bits.
+const MACS_PER_ELEMENT: u64 = 16;
 
 /// A gain below this share of the whole noise is not worth an exception.
 const MIN_GAIN: f64 = 0.002;
@@ -15,17 +15,20 @@ const MIN_GAIN: f64 = 0.002;
 pub struct Candidate<'a> {
     /// The tensor.
     pub unit: &'a Unit,
-    /// Relative noise of the output with this tensor alone in float.
+    /// How it leaves 8 bits.
+    pub precision: Precision,
+    /// Relative noise of the output with this tensor alone in that form.
     pub noise: f64,
 }
 
 /// Indices of the candidates in the order in which to take them: most noise removed per cost first, leaving out those
-/// that remove next to nothing and those that would exceed `max_macs` multiply-accumulates in float together.
+/// that remove next to nothing and those that would exceed `max_macs` multiply-accumulates outside 8 bits together.
 ///
 /// `base` is the output's relative noise with everything quantized. Nodes that several tensors share count once.
 pub fn ranking(candidates: &[Candidate<'_>], base: f64, macs_of: impl Fn(&str) -> u64, max_macs: u64) -> Vec<usize> {
     let worth = |c: &Candidate<'_>| {
-        let cost = c.unit.macs.saturating_add(c.unit.elements.saturating_mul(MACS_PER_ELEMENT)).max(1);
+        let macs = c.unit.macs.saturating_mul(c.precision.mac_cost() - 1);
+        let cost = macs.saturating_add(c.unit.elements.saturating_mul(MACS_PER_ELEMENT)).max(1);
         (base - c.noise) / cost as f64
     };
     let mut order: Vec<usize> =
@@ -51,14 +54,24 @@ mod tests {
     use super::*;
 
     fn unit(value: &str, nodes: &[&str], macs: u64) -> Unit {
-        Unit { value: value.into(), nodes: nodes.iter().map(|n| (*n).to_owned()).collect(), macs, elements: 0 }
+        Unit {
+            value: value.into(),
+            writer: None,
+            nodes: nodes.iter().map(|n| (*n).to_owned()).collect(),
+            macs,
+            elements: 0,
+        }
     }
 
     #[test]
     fn cheap_gains_come_first_and_the_limit_holds() {
         let units = [unit("a", &["n1"], 100), unit("b", &["n2"], 10), unit("c", &["n2", "n3"], 20), unit("d", &[], 1)];
         let noise = [0.5, 0.9, 0.7, 0.9999];
-        let candidates: Vec<_> = units.iter().zip(noise).map(|(unit, noise)| Candidate { unit, noise }).collect();
+        let candidates: Vec<_> = units
+            .iter()
+            .zip(noise)
+            .map(|(unit, noise)| Candidate { unit, precision: Precision::Float, noise })
+            .collect();
         let macs_of = |n: &str| match n {
             "n1" => 100,
             _ => 10,
@@ -73,7 +86,8 @@ mod tests {
     #[test]
     fn ties_go_to_the_earlier_tensor() {
         let units = [unit("a", &["n1"], 10), unit("b", &["n2"], 10)];
-        let candidates: Vec<_> = units.iter().map(|unit| Candidate { unit, noise: 0.5 }).collect();
+        let candidates: Vec<_> =
+            units.iter().map(|unit| Candidate { unit, precision: Precision::Float, noise: 0.5 }).collect();
         assert_eq!(ranking(&candidates, 1.0, |_| 10, 100), [0, 1]);
     }
 }

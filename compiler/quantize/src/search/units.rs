@@ -15,6 +15,8 @@ use crate::recipe::Recipe;
 pub struct Unit {
     /// Name of the tensor: the first value of those that share its parameters.
     pub value: String,
+    /// The integer operator that decides how it is stored, if one computes it.
+    pub writer: Option<String>,
     /// Names of the nodes that read it, in the graph's order.
     pub nodes: Vec<String>,
     /// Multiply-accumulates of these nodes.
@@ -37,6 +39,7 @@ pub fn units(
         let Some(root) = placement.group(graph, id) else { continue };
         let unit = found.entry(root).or_insert_with(|| Unit {
             value: graph.name_of(id).to_owned(),
+            writer: placement.writer(id).map(|idx| graph.nodes[idx].name.clone()),
             nodes: Vec::new(),
             macs: 0,
             elements: bound.ty(id).shape.elements().unwrap_or(0) as u64,

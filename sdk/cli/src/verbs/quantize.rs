@@ -218,12 +218,19 @@ fn answer(args: &Args, model: &Model, q: &QuantizedModel) -> Answer {
         text.push('\n');
         text.push_str(&table(&["in float", "operator", "reason"], &[], rows));
     }
+    let wide: Vec<_> = q.mixed.iter().flat_map(ottava::MixedPrecision::wide).collect();
+    if !wide.is_empty() {
+        let rows = wide.iter().map(|(value, reason)| vec![(*value).to_owned(), reason.clone()]);
+        text.push('\n');
+        text.push_str(&table(&["in s16", "reason"], &[], rows));
+    }
     let float: Vec<_> =
         report.float.iter().map(|n| json!({ "name": n.name, "op": n.op, "reason": n.reason })).collect();
     let mixed = q.mixed.as_ref().map(|m| {
         json!({
             "target_db": m.target_db, "before_db": m.before_db, "after_db": m.after_db, "reached": m.reached,
             "trials": m.trials, "exceptions": m.exceptions.len(),
+            "s16": m.wide().map(|(value, _)| value).collect::<Vec<_>>(),
         })
     });
     let json = json!({

@@ -8,12 +8,14 @@ use crate::calibrate::Shard;
 use crate::data::{Affine, Data, Feed, batches_of};
 use crate::error::{Error, Result, codes};
 use crate::model::Model;
+use crate::probe;
 use crate::quantize::quantize_error;
 use crate::registry::Registry;
 use crate::session::{Session, SessionOptions};
+use crate::storage::Devices;
 use ottava_graph::{Graph, Phase};
-use ottava_hal::Tensor;
-use ottava_quantize::{Calibration, Learned, Recipe};
+use ottava_hal::{DataType, Tensor};
+use ottava_quantize::{Calibration, Learned, Quantized, Recipe};
 use ottava_validate::real_values;
 use std::collections::BTreeMap;
 
@@ -30,6 +32,7 @@ pub(crate) struct Bench<'a> {
     feed: Feed,
     folds: Vec<Fold>,
     learned: &'a Learned,
+    devices: Devices,
 }
 
 /// Rows with the ranges that they are measured with.
@@ -75,7 +78,8 @@ impl<'a> Bench<'a> {
             Fold { calibration, batches: batches_of(rows, batch).map(of).collect() }
         };
         let folds = calibrations.into_iter().enumerate().map(fold).collect();
-        let mut bench = Self { canonical, model, registry, session, feed, folds, learned };
+        let devices = Devices::chosen(registry, &session)?;
+        let mut bench = Self { canonical, model, registry, session, feed, folds, learned, devices };
         bench.run_float()?;
         Ok(bench)
     }
@@ -103,8 +107,7 @@ impl<'a> Bench<'a> {
     fn noise_on(&self, folds: &[Fold], recipe: &Recipe) -> Result<f64> {
         let mut sums: Vec<Energy> = Vec::new();
         for fold in folds {
-            let quantized = ottava_quantize::quantize_learned(self.canonical, &fold.calibration, recipe, self.learned);
-            let graph = quantized.map_err(|e| quantize_error(e, self.model))?.graph;
+            let graph = self.quantized(fold, recipe)?.graph;
             self.run(&graph, &fold.batches, |batch, outputs| {
                 sums.resize(outputs.len(), Energy::default());
                 for (sum, (float, tested)) in sums.iter_mut().zip(fold.batches[batch].float.iter().zip(&outputs)) {
@@ -114,6 +117,34 @@ impl<'a> Bench<'a> {
         }
         let ratios: Vec<f64> = sums.iter().filter(|s| s.signal > 0.0).map(|s| s.error / s.signal).collect();
         Ok(ratios.iter().sum::<f64>() / ratios.len().max(1) as f64)
+    }
+
+    /// Names of the nodes that a recipe leaves in float.
+    pub(crate) fn float_nodes(&self, recipe: &Recipe) -> Result<Vec<String>> {
+        let report = self.quantized(&self.folds[0], recipe)?.report;
+        Ok(report.float.into_iter().map(|node| node.name).collect())
+    }
+
+    /// What a chosen device must at least have: the operator of a node with 16-bit results.
+    pub(crate) fn may_write_s16(&self, node: &str) -> bool {
+        let node = self.canonical.nodes.iter().find(|n| n.name == node);
+        node.is_some_and(|node| self.devices.may_write(node, DataType::S16))
+    }
+
+    /// The number of operators on floats, if the chosen devices run everything that the recipe stores in 16 bits.
+    pub(crate) fn runnable(&self, recipe: &Recipe) -> Result<Option<usize>> {
+        let graph = self.quantized(&self.folds[0], recipe)?.graph;
+        let size = self.folds[0].batches.first().map_or(1, |batch| batch.count);
+        let bound = self.bound(&graph, self.feed.fixed_batch.unwrap_or(size))?;
+        let lowered = probe::lowered_graph(self.model, &bound, self.registry)?;
+        let is_float = |id: &ottava_hal::ValueId| lowered.ty(*id).dtype == DataType::F32;
+        let on_floats = lowered.nodes.iter().filter(|n| n.outputs.iter().any(is_float)).count();
+        Ok(self.devices.unrunnable(&lowered)?.is_empty().then_some(on_floats))
+    }
+
+    fn quantized(&self, fold: &Fold, recipe: &Recipe) -> Result<Quantized> {
+        let quantized = ottava_quantize::quantize_learned(self.canonical, &fold.calibration, recipe, self.learned);
+        quantized.map_err(|e| quantize_error(e, self.model))
     }
 
     fn run_float(&mut self) -> Result<()> {
@@ -147,11 +178,15 @@ impl<'a> Bench<'a> {
     }
 
     fn session_of(&self, graph: &Graph, size: usize) -> Result<Session> {
+        Session::of_graph(self.model, &self.bound(graph, size)?, self.registry, &self.session)
+    }
+
+    fn bound(&self, graph: &Graph, size: usize) -> Result<Graph> {
         let dims = self.model.dims(size, &self.session.dims)?;
         let mut bound = ottava_graph::bind(graph, &dims, 1).map_err(|e| self.model.invalid(e))?;
         // The Q/DQ nodes, and what bound shapes let fold, are the canonical phase's work.
         bound.phase = Phase::Imported;
-        Session::of_graph(self.model, &bound, self.registry, &self.session)
+        Ok(bound)
     }
 }
 

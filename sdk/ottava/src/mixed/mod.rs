@@ -1,8 +1,8 @@
-//! Automatic mixed precision: finds what to keep in float, from calibration data alone.
+//! Automatic mixed precision: finds what to keep in float or 16 bits, from calibration data alone.
 //!
-//! [`search`] measures the network with everything quantized, with each tensor alone in float, and then the prefixes of
-//! the best order until the shortest one that reaches the goal is known. Every figure comes from running the quantized
-//! network; equal inputs give equal choices.
+//! [`search`] measures the network with everything quantized, with each tensor alone in float or, where a chosen device
+//! runs it, in 16 bits, and then the prefixes of the best order until the shortest one that reaches the goal is known.
+//! Every figure comes from running the quantized network; equal inputs give equal choices.
 
 mod bench;
 mod rounding;
@@ -17,7 +17,9 @@ use crate::batches::Progress;
 use crate::error::{Error, Result, codes};
 use ottava_graph::Diagnostic;
 use ottava_quantize::Recipe;
-use ottava_quantize::search::{Bisection, Candidate, Trial, Unit, db_of, node_macs, noise_of, ranking, units};
+use ottava_quantize::search::{
+    Bisection, Candidate, Precision, Trial, Unit, db_of, node_macs, noise_of, ranking, units,
+};
 use std::collections::BTreeMap;
 
 /// What a search is to reach.
@@ -38,7 +40,9 @@ pub(crate) struct Goal {
 pub struct Exception {
     /// Name of the tensor.
     pub value: String,
-    /// Nodes that read it and therefore stay in float.
+    /// How it is held instead.
+    pub precision: Precision,
+    /// Nodes that read it: in float they stay so, in 16 bits they are integer operators.
     pub nodes: Vec<String>,
     /// Their multiply-accumulates.
     pub macs: u64,
@@ -66,9 +70,16 @@ pub struct MixedPrecision {
 impl MixedPrecision {
     /// Why a node stays in float, if it is one of the exceptions.
     pub fn reason(&self, node: &str) -> Option<String> {
-        let exception = self.exceptions.iter().find(|e| e.nodes.iter().any(|n| n == node))?;
+        let mut floats = self.exceptions.iter().filter(|e| e.precision == Precision::Float);
+        let exception = floats.find(|e| e.nodes.iter().any(|n| n == node))?;
         let (value, gain) = (&exception.value, exception.gain_db);
         Some(format!("its input `{value}` in float raises the output SQNR by {gain:.1} dB"))
+    }
+
+    /// The tensors that are held in 16 bits, with the reason.
+    pub fn wide(&self) -> impl Iterator<Item = (&str, String)> {
+        let wide = self.exceptions.iter().filter(|e| e.precision == Precision::S16);
+        wide.map(|e| (e.value.as_str(), format!("s16 raises the output SQNR by {:.1} dB", e.gain_db)))
     }
 
     /// What there is to tell: nothing if the network needed no exception.
@@ -78,7 +89,11 @@ impl MixedPrecision {
         if self.reached && n == 0 {
             return None;
         }
-        let text = format!("{n} tensors stay in float: the output SQNR rises from {before_db:.1} to {after_db:.1} dB");
+        let what = match self.wide().count() {
+            0 => format!("{n} tensors stay in float"),
+            wide => format!("{} tensors stay in float and {wide} in s16", n - wide),
+        };
+        let text = format!("{what}: the output SQNR rises from {before_db:.1} to {after_db:.1} dB");
         Some(match self.reached {
             true => Diagnostic::note(codes::MIXED, "", text),
             false => Diagnostic::warning(codes::MIXED, "", format!("{text}, short of {target_db:.1} dB"))
@@ -126,53 +141,97 @@ fn exceptions(
     let all = units(bench.canonical, bench.calibration(), plain, &bench.dims());
     let all = all.map_err(|e| Error::invalid(codes::QUANTIZE, e.to_string()))?;
     let base = bench.quick_noise(plain)?;
-    let noises = sensitivities(bench, plain, &all, progress)?;
-    found.trials += all.len() + 1;
-    let order = order(bench, &all, &noises, base, goal);
-    let chosen = |len: usize| order[..len].iter().map(|&i| &all[i]);
+    let forms = forms(bench, plain, &all, base, found, progress)?;
+    found.trials += 1;
+    let order = order(bench, plain, &all, &forms, base, goal)?;
+    let chosen = |len: usize| order[..len].iter().map(|&i| (&all[i], forms[i].0));
     // Single gains were measured on a part of the rows; as shares of its noise they hold for the whole.
-    let gains: Vec<f64> = order.iter().map(|&i| before * (1.0 - noises[i] / base)).collect();
+    let gains: Vec<f64> = order.iter().map(|&i| before * (1.0 - forms[i].1 / base)).collect();
     let mut bisection = Bisection::new(noise_of(goal.db), before, &gains);
     while let Some(len) = bisection.next() {
-        let noise = bench.noise(&with_float(plain, chosen(len)))?;
+        let noise = bench.noise(&with_exceptions(plain, chosen(len)))?;
         bisection.measured(Trial { len, noise });
         found.trials += 1;
     }
     let best = bisection.best().0;
     let exception = |&i: &usize| Exception {
         value: all[i].value.clone(),
+        precision: forms[i].0,
         nodes: all[i].nodes.clone(),
         macs: all[i].macs,
-        gain_db: db_of(noises[i]) - db_of(base),
+        gain_db: db_of(forms[i].1) - db_of(base),
     };
     found.after_db = db_of(best.noise);
     found.reached = best.noise <= noise_of(goal.enough);
     found.exceptions = order[..best.len].iter().map(exception).collect();
-    Ok(with_float(recipe, chosen(best.len)))
+    Ok(with_exceptions(recipe, chosen(best.len)))
 }
 
-/// The noise with each unit alone in float.
-fn sensitivities(bench: &Bench, recipe: &Recipe, all: &[Unit], progress: &mut Progress) -> Result<Vec<f64>> {
-    let mut noises = Vec::with_capacity(all.len());
+/// For each unit the form that it takes outside 8 bits, and the noise with it alone in that form.
+fn forms(
+    bench: &Bench,
+    recipe: &Recipe,
+    all: &[Unit],
+    base: f64,
+    found: &mut MixedPrecision,
+    progress: &mut Progress,
+) -> Result<Vec<(Precision, f64)>> {
+    let on_floats = bench.runnable(recipe)?;
+    let mut forms = Vec::with_capacity(all.len());
     for (i, unit) in all.iter().enumerate() {
-        noises.push(bench.quick_noise(&with_float(recipe, [unit]))?);
+        let float = bench.quick_noise(&with_exceptions(recipe, [(unit, Precision::Float)]))?;
+        let s16 = s16_noise(bench, recipe, unit, on_floats)?;
+        found.trials += 1 + usize::from(s16.is_some());
+        forms.push(Precision::choose(base, float, s16));
         progress((i + 1) as u64, all.len() as u64);
     }
-    Ok(noises)
+    Ok(forms)
 }
 
-fn order(bench: &Bench, all: &[Unit], noises: &[f64], base: f64, goal: Goal) -> Vec<usize> {
+/// The noise with a unit in 16 bits, if a chosen device computes with it as integers: an operator that turns into one on
+/// floats is no gain over float.
+fn s16_noise(bench: &Bench, recipe: &Recipe, unit: &Unit, on_floats: Option<usize>) -> Result<Option<f64>> {
+    let (Some(writer), Some(on_floats)) = (&unit.writer, on_floats) else { return Ok(None) };
+    if !bench.may_write_s16(writer) {
+        return Ok(None);
+    }
+    let wide = with_exceptions(recipe, [(unit, Precision::S16)]);
+    match bench.runnable(&wide)? {
+        Some(n) if n <= on_floats => bench.quick_noise(&wide).map(Some),
+        _ => Ok(None),
+    }
+}
+
+/// The order in which units leave 8 bits. Nodes that are in float for other reasons count against the limit.
+fn order(
+    bench: &Bench,
+    recipe: &Recipe,
+    all: &[Unit],
+    forms: &[(Precision, f64)],
+    base: f64,
+    goal: Goal,
+) -> Result<Vec<usize>> {
     let macs: BTreeMap<String, u64> = node_macs(bench.canonical, &bench.dims());
+    let of = |node: &str| macs.get(node).copied().unwrap_or(0);
     let total = macs.values().copied().fold(0, u64::saturating_add);
-    let limit = (total as f64 * goal.max_macs) as u64;
-    let candidates: Vec<Candidate> = all.iter().zip(noises).map(|(unit, &noise)| Candidate { unit, noise }).collect();
-    ranking(&candidates, base, |node| macs.get(node).copied().unwrap_or(0), limit)
+    let spent = bench.float_nodes(recipe)?.iter().map(|node| of(node.as_str())).fold(0, u64::saturating_add);
+    let limit = ((total as f64 * goal.max_macs) as u64).saturating_sub(spent);
+    let candidate = |(unit, &(precision, noise))| Candidate { unit, precision, noise };
+    let candidates: Vec<Candidate> = all.iter().zip(forms).map(candidate).collect();
+    Ok(ranking(&candidates, base, of, limit))
 }
 
-/// The recipe with the nodes of some units in float.
-fn with_float<'a>(recipe: &Recipe, units: impl IntoIterator<Item = &'a Unit>) -> Recipe {
+/// The recipe with some units outside 8 bits.
+fn with_exceptions<'a>(recipe: &Recipe, units: impl IntoIterator<Item = (&'a Unit, Precision)>) -> Recipe {
+    let (floats, wide): (Vec<_>, Vec<_>) = units.into_iter().partition(|(_, form)| *form == Precision::Float);
     let mut recipe = recipe.clone();
-    for node in units.into_iter().flat_map(|unit| &unit.nodes) {
+    for node in wide.iter().filter_map(|(unit, _)| unit.writer.as_ref()) {
+        if recipe.for_node(node).activations.is_some_and(|a| a.dtype.bits() == 8) {
+            recipe.keep_s16(node);
+        }
+    }
+    // What stays in float stays so, also where it writes a tensor of 16 bits.
+    for node in floats.iter().flat_map(|(unit, _)| &unit.nodes) {
         if recipe.for_node(node).activations.is_some() {
             recipe.keep_float(node);
         }

@@ -3,12 +3,14 @@
 use super::rounding::learn;
 use super::{Bench, Goal, MixedPrecision, Statistics, search};
 use crate::batches::Progress;
+use crate::config::Fallback;
 use crate::data::{Affine, Data};
 use crate::error::Result;
 use crate::model::Model;
 use crate::quantize::{QuantizeOptions, quantize_error};
 use crate::registry::Registry;
-use ottava_graph::Graph;
+use crate::storage::Devices;
+use ottava_graph::{Graph, Phase};
 use ottava_quantize::search::noise_of;
 use ottava_quantize::{Calibration, Learned, Quantized, Recipe};
 
@@ -46,6 +48,7 @@ impl Task<'_> {
         let mut found = recipe.without_network_corrections();
         let learned = self.learned(graph, &found, statistics.all(), progress)?;
         let mut mixed = None;
+        self.expect_runnable(graph, &found, &statistics)?;
         if let Some(goal) = self.goal(graph, &found, &statistics, &learned)? {
             let (with_exceptions, outcome) =
                 search(&self.bench(graph, statistics.folds()?, &learned)?, &found, goal, progress)?;
@@ -56,6 +59,20 @@ impl Task<'_> {
         quantized.report.recipe = Recipe { corrections: recipe.corrections.clone(), ..found }.to_ron();
         quantized.diagnostics.splice(0..0, prepared.diagnostics);
         Ok((quantized, mixed))
+    }
+
+    /// Without a fallback, what no device runs is an error that names it, before anything is measured.
+    fn expect_runnable(&self, graph: &Graph, recipe: &Recipe, statistics: &Statistics) -> Result<()> {
+        if self.registry.config.fallback != Fallback::Error {
+            return Ok(());
+        }
+        let plain = Recipe { target_sqnr_db: None, max_float_macs: None, ..recipe.clone() };
+        let quantized = ottava_quantize::quantize(graph, statistics.all(), &plain);
+        let mut graph = quantized.map_err(|e| quantize_error(e, self.model))?.graph;
+        graph.phase = Phase::Imported;
+        let model = Model { graph, ..self.model.clone() };
+        let session = &self.options.session;
+        Devices::chosen(self.registry, session)?.check(&model, self.registry, session).map(|_| ())
     }
 
     fn collect(&self, graph: &Graph, progress: &mut Progress) -> Result<Statistics> {
