@@ -5,6 +5,7 @@ use ottava_hal::{Attr, Tensor};
 
 use super::testing::*;
 use super::*;
+use crate::error::Error;
 use crate::recipe::Recipe;
 
 /// Two convolutions, a residual sum, ReLUs, a pool and a dense layer with Softmax.
