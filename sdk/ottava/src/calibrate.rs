@@ -186,7 +186,8 @@ impl<'a> Run<'a> {
             }
             let inputs = self.feed.batch(start, count, size)?;
             let values = self.sessions[&size].run_ordered(&inputs, false)?.0;
-            let values = values.iter().map(|v| crate::batches::first_rows(v, size, count)).collect::<Result<Vec<_>>>()?;
+            let values =
+                values.iter().map(|v| crate::batches::first_rows(v, size, count)).collect::<Result<Vec<_>>>()?;
             each(&values, start, count).map_err(|e| e.in_file(&self.watch.model.origin))?;
             progress((start + count - all.start) as u64, all.len() as u64);
         }

@@ -47,10 +47,12 @@ impl Task<'_> {
         let learned = self.learned(graph, &found, statistics.all(), progress)?;
         let mut mixed = None;
         if let Some(goal) = self.goal(graph, &found, &statistics, &learned)? {
-            let (with_exceptions, outcome) = search(&self.bench(graph, statistics.folds()?, &learned)?, &found, goal, progress)?;
+            let (with_exceptions, outcome) =
+                search(&self.bench(graph, statistics.folds()?, &learned)?, &found, goal, progress)?;
             (found, mixed) = (with_exceptions, Some(outcome));
         }
-        let mut quantized = ottava_quantize::quantize_learned(graph, statistics.all(), &found, &learned).map_err(fail)?;
+        let mut quantized =
+            ottava_quantize::quantize_learned(graph, statistics.all(), &found, &learned).map_err(fail)?;
         quantized.report.recipe = Recipe { corrections: recipe.corrections.clone(), ..found }.to_ron();
         quantized.diagnostics.splice(0..0, prepared.diagnostics);
         Ok((quantized, mixed))
@@ -75,13 +77,7 @@ impl Task<'_> {
     }
 
     /// What the outputs are to reach: the target, or the floor if a quick look does not show the network far above it.
-    fn goal(
-        &self,
-        graph: &Graph,
-        recipe: &Recipe,
-        statistics: &Statistics,
-        learned: &Learned,
-    ) -> Result<Option<Goal>> {
+    fn goal(&self, graph: &Graph, recipe: &Recipe, statistics: &Statistics, learned: &Learned) -> Result<Option<Goal>> {
         if let Some(db) = recipe.target_sqnr_db {
             return Ok(Some(Goal { db, enough: db, max_macs: recipe.max_float_macs.unwrap_or(1.0), required: true }));
         }
