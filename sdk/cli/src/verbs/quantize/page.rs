@@ -65,7 +65,7 @@ fn verdicts(f: &Findings) -> Vec<Verdict> {
 fn mixed_verdict(mixed: &MixedPrecision) -> Verdict {
     let status = if mixed.reached { Status::Good } else { Status::Warning };
     let text = format!(
-        "on samples that the ranges had not seen: {} with all tensors in 8 bits, {} with {} outside 8 bits; the goal is {}",
+        "on samples that the ranges had not seen: {} with all tensors in 8 bits, {} with {} outside; the goal is {}",
         decibels(mixed.before_db),
         decibels(mixed.after_db),
         mixed.exceptions.len(),
