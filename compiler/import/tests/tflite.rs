@@ -136,7 +136,7 @@ fn refusals_name_operator_tensor_and_what_is_accepted() {
     let missing = refusal(&single(0, None));
     assert!(missing.contains("ADD (version 1): input 1 is missing"), "{missing}");
     let beta = refusal(&single(25, Some(Table::default().with(0, f32(2.0)))));
-    assert!(beta.contains("SOFTMAX (version 1): beta is 2; 1 is supported"), "{beta}");
+    assert!(beta.contains("SOFTMAX (version 1): beta is 2; on integers 1 is supported"), "{beta}");
     let mut model = network();
     model.operators[0].0[1].1 = i32s(&[99, 1, 2]);
     assert!(refusal(&model).contains("CONV_2D (version 1): tensor 99 does not exist"), "{}", refusal(&model));

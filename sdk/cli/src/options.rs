@@ -133,6 +133,12 @@ fn seconds(text: &str) -> Result<std::time::Duration, String> {
     valid.map(std::time::Duration::from_secs_f64).ok_or_else(|| "needs a number of seconds above 0".to_owned())
 }
 
+/// A share from 0 to 1.
+pub fn share(text: &str) -> Result<f64, String> {
+    let valid = text.parse().ok().filter(|v: &f64| (0.0..=1.0).contains(v));
+    valid.ok_or_else(|| format!("`{text}` is not a share from 0 to 1"))
+}
+
 /// A number that is one.
 pub fn finite(text: &str) -> Result<f64, String> {
     text.parse().ok().filter(|v: &f64| v.is_finite()).ok_or_else(|| format!("`{text}` is not a finite number"))

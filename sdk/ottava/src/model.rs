@@ -53,10 +53,10 @@ impl Model {
     /// Reads an ONNX or TFLite file; the format follows from the content.
     pub fn load(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
-        if path.is_dir() {
-            return Err(Error::invalid(codes::MODEL_FILE, "this is a folder")
-                .in_file(path)
-                .expected("an `.onnx` or `.tflite` file"));
+        // Reading a pipe or a device might never end.
+        if let Some(meta) = std::fs::metadata(path).ok().filter(|meta| !meta.is_file()) {
+            let what = if meta.is_dir() { "this is a folder" } else { "this is no regular file" };
+            return Err(Error::invalid(codes::MODEL_FILE, what).in_file(path).expected("an `.onnx` or `.tflite` file"));
         }
         if is_plan(path) {
             return Self::of_plan(path);
@@ -262,6 +262,7 @@ fn named(graph: &Graph, ids: impl Iterator<Item = ottava_hal::ValueId>) -> Vec<(
 
 pub(crate) fn is_quantized(node: &ottava_hal::Node) -> bool {
     node.op.starts_with("QLinear")
+        || node.op == "DynamicMatMul"
         || node.op.contains("Integer")
         || node.op.contains("QuantizeLinear")
         || node.op.contains("DequantizeLinear")

@@ -95,7 +95,7 @@ impl Model {
     /// A model that holds integer operators already has scales of its own, which a second quantization would not keep.
     fn check_float(&self) -> Result<()> {
         let mut quantized = self.graph.nodes.iter().filter(|n| crate::model::is_quantized(n));
-        let Some(first) = quantized.next() else { return Ok(()) };
+        let Some(first) = quantized.next() else { return self.check_types() };
         Err(Error::invalid(codes::QUANTIZE, "the model is already quantized")
             .in_file(&self.origin)
             .at(format!("`{}`", first.name))
@@ -108,13 +108,24 @@ impl Model {
             .help("quantize the float model that it was made from"))
     }
 
+    /// A file whose tensors carry scales (TFLite) is quantized without an operator that says so.
+    fn check_types(&self) -> Result<()> {
+        let Some(value) = self.graph.values.iter().find(|v| v.ty.quant.is_some()) else { return Ok(()) };
+        Err(Error::invalid(codes::QUANTIZE, "the model is already quantized")
+            .in_file(&self.origin)
+            .at(format!("`{}`", value.name))
+            .found(format!("a tensor of {} with a scale", value.ty.dtype))
+            .expected("a float model")
+            .help("quantize the float model that it was made from"))
+    }
+
     fn finish(
         &self,
         quantized: Quantized,
         mixed: Option<MixedPrecision>,
         macs: BTreeMap<String, u64>,
     ) -> Result<QuantizedModel> {
-        let Quantized { mut graph, mut report, mut diagnostics } = quantized;
+        let Quantized { mut graph, mut report, mut diagnostics, rescaled } = quantized;
         if let Some(mixed) = &mixed {
             for node in &mut report.float {
                 node.reason = mixed.reason(&node.name).unwrap_or_else(|| std::mem::take(&mut node.reason));
@@ -124,7 +135,9 @@ impl Model {
         // Types of inner values follow from the rest of the file; declared, they would be a good part of a small one.
         graph.phase = Phase::Imported;
         let values = self.graph.values.iter().map(|v| v.name.clone());
-        let kept = values.chain(self.graph.nodes.iter().map(|n| n.name.clone())).collect();
+        let names = values.chain(self.graph.nodes.iter().map(|n| n.name.clone()));
+        // A rescaled value under its old name would be compared with numbers that it no longer has.
+        let kept = names.filter(|name| !rescaled.contains(name)).collect();
         crate::compact::compact(&mut graph, &kept);
         let metadata = BTreeMap::from([("ottava.recipe".to_owned(), report.recipe.clone())]);
         let bytes = Model { graph, ..self.clone() }.to_bytes(metadata)?;

@@ -11,6 +11,7 @@
 use ottava_graph::{Graph, Uses};
 use ottava_hal::{DataType, Node, Tensor, ValueId};
 use ottava_ops::OTTAVA;
+use std::collections::BTreeSet;
 
 use super::builder::Builder;
 use super::emit::internal;
@@ -65,7 +66,7 @@ pub fn quantize_dynamic(graph: &Graph, recipe: &Recipe) -> Result<Quantized> {
     let is_replaced = |idx: usize| replaced.get(idx).copied().unwrap_or(false);
     writer.builder.graph.nodes.retain(|_| !position.next().is_some_and(is_replaced));
     let graph = writer.builder.finish().map_err(internal)?;
-    Ok(Quantized { graph, report, diagnostics: unlearned(recipe, &Learned::default()) })
+    Ok(Quantized { graph, report, diagnostics: unlearned(recipe, &Learned::default()), rescaled: BTreeSet::new() })
 }
 
 /// Why a node stays as it is; `None` if it becomes an integer product.

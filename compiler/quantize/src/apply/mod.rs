@@ -36,6 +36,7 @@ mod tests;
 mod transformer_tests;
 
 use ottava_graph::{Diagnostic, Graph};
+use std::collections::BTreeSet;
 
 pub use dynamic::quantize_dynamic;
 pub(crate) use kinds::is_float;
@@ -63,6 +64,8 @@ pub struct Quantized {
     pub report: Report,
     /// Findings worth a look.
     pub diagnostics: Vec<Diagnostic>,
+    /// Values whose channels were rescaled: they are not to be compared with those of the float network.
+    pub rescaled: BTreeSet<String>,
 }
 
 /// Quantizes a canonical float graph statically.
@@ -102,7 +105,7 @@ fn quantize_prepared(prepared: &Prepared, recipe: &Recipe, learned: &Learned) ->
     }
     let emission = Emission { graph, plan: &plan, ranges: &ranges, params: &params, learned };
     let graph = emission.run(&mut diagnostics)?;
-    Ok(Quantized { graph, report, diagnostics })
+    Ok(Quantized { graph, report, diagnostics, rescaled: prepared.rescaled.clone() })
 }
 
 /// What there is to say about roundings that were to be learned.

@@ -18,6 +18,7 @@ pub use learned_rounding::{Learned, Learning};
 pub(crate) use rescale::Rewrite;
 
 use ottava_graph::{Diagnostic, Graph};
+use std::collections::BTreeSet;
 
 use crate::apply::fingerprint;
 use crate::calibration::Calibration;
@@ -58,6 +59,8 @@ pub struct Prepared {
     pub diagnostics: Vec<Diagnostic>,
     /// Whether the network was rewritten.
     pub rewritten: bool,
+    /// Values whose channels were rescaled: their numbers are no longer those of the original network.
+    pub rescaled: BTreeSet<String>,
 }
 
 /// Whether a correction changes the float network, as opposed to integer constants.

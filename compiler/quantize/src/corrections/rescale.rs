@@ -4,7 +4,7 @@
 //! Between source and readers may stand what commutes with a positive factor: Relu, LeakyRelu, pools, the addition of a
 //! bias, and Clip at 0 and a bound that the calibration data does not reach even when scaled.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use ottava_graph::{Diagnostic, Graph, Uses};
 use ottava_hal::{Node, Tensor, ValueId};
@@ -83,6 +83,7 @@ pub(crate) struct Rewrite {
     /// Statistics of the network as it is now: the original ones but for values that were rescaled.
     original: Calibration,
     changed: BTreeMap<String, TensorStats>,
+    rescaled: BTreeSet<String>,
     pub(crate) diagnostics: Vec<Diagnostic>,
 }
 
@@ -93,6 +94,7 @@ impl Rewrite {
             uses: Uses::of(graph),
             original: calibration.clone(),
             changed: BTreeMap::new(),
+            rescaled: BTreeSet::new(),
             diagnostics: Vec::new(),
         }
     }
@@ -103,7 +105,8 @@ impl Rewrite {
             true => calibration.rewritten(fingerprint(&self.graph), self.changed),
             false => calibration.clone(),
         };
-        Prepared { graph: self.graph, calibration, diagnostics: self.diagnostics, rewritten }
+        let (diagnostics, rescaled) = (self.diagnostics, self.rescaled);
+        Prepared { graph: self.graph, calibration, diagnostics, rewritten, rescaled }
     }
 
     /// The statistics of a value.
@@ -204,6 +207,7 @@ impl Rewrite {
         for reader in &site.readers {
             self.multiply(reader.weights, |idx| 1.0 / factors[reader.shape.in_channel(idx, reader.shape.out_of(idx))]);
         }
+        self.rescaled.extend(site.chain.iter().map(|id| self.graph.name_of(*id).to_owned()));
         let Some(stats) = self.stats(site.value()).map(|stats| stats.rescaled(factors)) else { return };
         let stretch = stats.stretch;
         for id in &site.chain[..site.chain.len() - 1] {

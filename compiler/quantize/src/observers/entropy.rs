@@ -44,12 +44,13 @@ fn choose(stats: &TensorStats, _: Observer, _: Target) -> Option<Choice> {
         return Some(Choice { range, uncertainty: 0.0, note });
     };
     let threshold = best as f64 * histogram.bin_width();
-    let range = match (one_sided, negative) {
+    let clipped = match (one_sided, negative) {
         (true, false) => Range { lo: 0.0, hi: threshold },
         (true, true) => Range { lo: -threshold, hi: 0.0 },
-        _ => Range { lo: -threshold, hi: threshold },
+        // The threshold is of |x|; on the side where no value lies so far out, it would leave codes unused.
+        _ => Range { lo: range.lo.max(-threshold), hi: range.hi.min(threshold) },
     };
-    Some(Choice { range, uncertainty: histogram.bin_width(), note: None })
+    Some(Choice { range: clipped, uncertainty: histogram.bin_width(), note: None })
 }
 
 /// The bins of |x|, up to the last used one.
@@ -161,7 +162,8 @@ mod tests {
         values.push(25.0);
         let choice = Observer::Entropy.choose(&stats_of(&values), Target::symmetric(Grid::S8)).unwrap();
         assert!(choice.range.hi > 2.0 && choice.range.hi < 8.0, "{choice:?}");
-        assert_eq!(choice.range.lo, -choice.range.hi);
+        let least = values.iter().copied().fold(0.0, f32::min);
+        assert_eq!(choice.range.lo, f64::from(least).max(-choice.range.hi), "no further than the values");
     }
 
     #[test]

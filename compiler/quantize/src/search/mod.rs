@@ -21,7 +21,7 @@ mod units;
 
 pub use bisection::{Bisection, Trial};
 pub use precision::Precision;
-pub use ranking::{Candidate, ranking};
+pub use ranking::{Candidate, MIN_GAIN, ranking};
 pub use units::{Unit, node_macs, units};
 
 /// Relative noise of a signal-to-noise ratio in decibel.

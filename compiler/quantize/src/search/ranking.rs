@@ -7,8 +7,8 @@ use super::{Precision, Unit};
 /// Moving an element between integers and float costs about as much as so many multiply-accumulates in 8 bits.
 const MACS_PER_ELEMENT: u64 = 16;
 
-/// A gain below this share of the whole noise is not worth an exception.
-const MIN_GAIN: f64 = 0.002;
+/// A gain below this share of the whole noise is not worth an exception, unless a target must be reached.
+pub const MIN_GAIN: f64 = 0.002;
 
 /// A tensor with what was measured on it.
 #[derive(Debug, Clone, Copy)]
@@ -22,17 +22,23 @@ pub struct Candidate<'a> {
 }
 
 /// Indices of the candidates in the order in which to take them: most noise removed per cost first, leaving out those
-/// that remove next to nothing and those that would exceed `max_macs` multiply-accumulates outside 8 bits together.
+/// that remove less than the share `min_gain` and those that would exceed `max_macs` multiply-accumulates outside 8 bits
+/// together.
 ///
 /// `base` is the output's relative noise with everything quantized. Nodes that several tensors share count once.
-pub fn ranking(candidates: &[Candidate<'_>], base: f64, macs_of: impl Fn(&str) -> u64, max_macs: u64) -> Vec<usize> {
+pub fn ranking(
+    candidates: &[Candidate<'_>],
+    (base, min_gain): (f64, f64),
+    macs_of: impl Fn(&str) -> u64,
+    max_macs: u64,
+) -> Vec<usize> {
     let worth = |c: &Candidate<'_>| {
         let macs = c.unit.macs.saturating_mul(c.precision.mac_cost() - 1);
         let cost = macs.saturating_add(c.unit.elements.saturating_mul(MACS_PER_ELEMENT)).max(1);
         (base - c.noise) / cost as f64
     };
     let mut order: Vec<usize> =
-        (0..candidates.len()).filter(|&i| base - candidates[i].noise > MIN_GAIN * base).collect();
+        (0..candidates.len()).filter(|&i| base - candidates[i].noise > min_gain * base).collect();
     order.sort_by(|&a, &b| worth(&candidates[b]).total_cmp(&worth(&candidates[a])).then(a.cmp(&b)));
     let mut taken: BTreeSet<&str> = BTreeSet::new();
     let mut spent = 0u64;
@@ -77,10 +83,10 @@ mod tests {
             _ => 10,
         };
         // c removes 0.3 for 20, b 0.1 for 10, a 0.5 for 100; d removes next to nothing.
-        assert_eq!(ranking(&candidates, 1.0, macs_of, 1000), [2, 1, 0]);
+        assert_eq!(ranking(&candidates, (1.0, MIN_GAIN), macs_of, 1000), [2, 1, 0]);
         // b shares its node with c and is free beside it; a no longer fits.
-        assert_eq!(ranking(&candidates, 1.0, macs_of, 20), [2, 1]);
-        assert_eq!(ranking(&candidates, 1.0, macs_of, 0), Vec::<usize>::new());
+        assert_eq!(ranking(&candidates, (1.0, MIN_GAIN), macs_of, 20), [2, 1]);
+        assert_eq!(ranking(&candidates, (1.0, MIN_GAIN), macs_of, 0), Vec::<usize>::new());
     }
 
     #[test]
@@ -88,6 +94,6 @@ mod tests {
         let units = [unit("a", &["n1"], 10), unit("b", &["n2"], 10)];
         let candidates: Vec<_> =
             units.iter().map(|unit| Candidate { unit, precision: Precision::Float, noise: 0.5 }).collect();
-        assert_eq!(ranking(&candidates, 1.0, |_| 10, 100), [0, 1]);
+        assert_eq!(ranking(&candidates, (1.0, MIN_GAIN), |_| 10, 100), [0, 1]);
     }
 }

@@ -11,6 +11,7 @@ use crate::Op;
 
 mod body;
 mod branch;
+mod budget;
 mod repeat;
 #[cfg(test)]
 mod repeat_tests;

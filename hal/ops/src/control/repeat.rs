@@ -2,23 +2,19 @@
 //!
 //! * (C1) the body gets the number of the pass, the condition, the states and the captured values; it returns the
 //!   next condition, the states, and values that are stacked over the passes. (C2) without a single pass a stacked
-//!   output has no elements; extents that are not known are 0. (C3) a loop of more than [`MAX_TRIPS`] passes is an
-//!   error: a file of a few bytes can ask for any number.
+//!   output has no elements; extents that are not known are 0. (C3) a loop of more passes than
+//!   [`budget`](super::budget) has is an error.
 
 use super::body::{Known, LENGTH_AXIS, always_continues, flag, infer_body, outside, run_body, symbols};
+use super::budget::Running;
 use super::settle::{Formals, settle};
 use crate::elementwise::sample::{case, f32s, ints};
 use crate::movement::concat::concat;
 use crate::{AttrKind, AttrSpec, Case, EvalCx, InferCx, InferInput, OTTAVA, Op, OpSpec, util};
-use ottava_hal::{
-    Attr, Attrs, DataType, Dim, Error, Node, Program, Reason, Result, Tensor, TensorType, Value, ValueId,
-};
+use ottava_hal::{Attr, Attrs, DataType, Dim, Error, Node, Program, Result, Tensor, TensorType, Value, ValueId};
 
 /// The operator.
 pub struct Loop;
-
-/// Passes that a loop may take.
-pub(super) const MAX_TRIPS: i64 = 1 << 18;
 
 static SPEC: OpSpec = OpSpec {
     name: "Loop",
@@ -155,11 +151,9 @@ impl<'a> Run<'a> {
 
     fn run(mut self) -> Result<Vec<Tensor>> {
         let (mut pass, mut bytes) = (0, 0usize);
+        let running = Running::begin();
         while self.condition && pass < self.limit {
-            if pass >= MAX_TRIPS {
-                let what = format!("Loop: more than {MAX_TRIPS} passes; they are the most that is supported");
-                return Err(Error::unsupported(Reason::AttrValue, what));
-            }
+            running.pass("Loop")?;
             bytes = self.pass(pass)?.saturating_add(bytes);
             if bytes > util::MAX_ELEMENTS {
                 let most = util::MAX_ELEMENTS;

@@ -5,6 +5,7 @@
 //!   first value last.
 
 use super::body::{Known, LENGTH_AXIS, infer_body, outside, run_body, symbols};
+use super::budget::Running;
 use super::repeat::{n_states, stack};
 use super::settle::{Formals, settle};
 use crate::elementwise::sample::{case, f32s};
@@ -104,7 +105,9 @@ impl Op for Scan {
         let mut stacks: Vec<Vec<Tensor>> = vec![Vec::new(); n_stacks];
         let mut states: Vec<Option<Tensor>> = cx.inputs[..form.states].iter().map(|t| t.cloned()).collect();
         let captured = &cx.inputs[form.states + form.scanned..];
+        let running = Running::begin();
         for pass in 0..length(&form, cx)? {
+            running.pass("Scan")?;
             let slices = (0..form.scanned).map(|i| slice(&form, cx, i, pass)).collect::<Result<Vec<_>>>()?;
             let behind = slices.into_iter().map(Some).chain(captured.iter().map(|t| t.cloned()));
             let inputs: Vec<Option<Tensor>> = states.drain(..).chain(behind).collect();

@@ -109,12 +109,17 @@ fn precision(attrs: &Attrs, scale: DataType) -> Result<Precision> {
     }
 }
 
+/// Scales are floats; constant ones are checked here, before anything is computed with them.
 fn expect_float_scale(cx: &InferCx) -> Result<()> {
     let dtype = cx.dtype(1)?;
-    if dtype.is_float() {
-        return Ok(());
+    if !dtype.is_float() {
+        return Err(Error::invalid(format!("the scale is of type {dtype}, expected a float type")));
     }
-    Err(Error::invalid(format!("the scale is of type {dtype}, expected a float type")))
+    let constant = cx.input(1)?.constant.map(Tensor::to_f32s).transpose()?.unwrap_or_default();
+    match constant.iter().find(|s| !(s.is_finite() && **s > 0.0)) {
+        Some(s) => Err(Error::invalid(format!("a scale is {s}, expected finite numbers greater than 0"))),
+        None => Ok(()),
+    }
 }
 
 impl Op for QuantizeLinear {

@@ -2,7 +2,7 @@
 
 use super::Context;
 use crate::failure::{Failure, Result};
-use crate::options::{NetworkArgs, preprocess, refuse_same, shard, write_file};
+use crate::options::{NetworkArgs, refuse_same, shard, write_file};
 use crate::text::bytes;
 use crate::ui::Answer;
 use ottava::{CalibrateOptions, Calibration, Data, Model, Shard};
@@ -32,7 +32,8 @@ pub struct Args {
     /// Join the statistics of shards.
     #[arg(long, value_name = "S.calib", num_args = 1.., conflicts_with_all = ["model", "data", "shard"])]
     merge: Vec<PathBuf>,
-    /// Recipe whose `preprocess` block prepares a folder of images.
+    /// Recipe whose `preprocess` block prepares a folder of images, and whose observer says what to collect beyond
+    /// histograms: a moving average is of one series of samples, and cannot be merged.
     #[arg(long, value_name = "R.ron")]
     recipe: Option<PathBuf>,
     #[command(flatten)]
@@ -45,11 +46,12 @@ fn collect(args: &Args, cx: &Context) -> Result<Calibration> {
     };
     let model = Model::load(model)?;
     cx.ui.diagnostics(&model.diagnostics);
-    let data = Data::load(data, preprocess(args.recipe.as_ref())?.as_ref())?;
+    let recipe = args.recipe.as_ref().map(|path| ottava::load_recipe(path)).transpose()?;
+    let data = Data::load(data, recipe.as_ref().and_then(|r| r.preprocess.as_ref()))?;
     let options = CalibrateOptions {
         affine: args.network.affine,
         shard: args.shard,
-        observer: None,
+        observer: recipe.map(|r| r.activations.observer),
         session: args.network.session(&cx.registry, &model)?,
     };
     let bar = cx.ui.bar("calibrate");

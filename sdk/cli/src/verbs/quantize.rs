@@ -60,10 +60,10 @@ pub struct Args {
     #[arg(long)]
     integer_only: bool,
     /// Keep in float what it takes for the output to reach this signal-to-noise ratio, in decibel.
-    #[arg(long, value_name = "DB", requires = "data")]
+    #[arg(long, value_name = "DB", requires = "data", value_parser = crate::options::finite, allow_negative_numbers = true)]
     target_sqnr: Option<f64>,
     /// At most this share of the multiply-accumulates may stay in float, 0 to 1.
-    #[arg(long, value_name = "SHARE")]
+    #[arg(long, value_name = "SHARE", value_parser = crate::options::share, allow_negative_numbers = true)]
     max_float_macs: Option<f64>,
     /// Quantize by the recipe alone, however large the error.
     #[arg(long, conflicts_with = "target_sqnr")]
@@ -157,8 +157,14 @@ pub fn run(args: &Args, cx: &Context) -> Result<Answer> {
         .flatten()
         .map(PathBuf::as_path)
         .collect();
+    let mut taken = inputs.clone();
     for output in std::iter::once(&args.output).chain(&args.save_recipe).chain(&args.report) {
         refuse_same(output, &inputs, cx)?;
+        if taken.contains(&output.as_path()) {
+            let what = format!("`{}` is named for two files; the second would replace the first", output.display());
+            return Err(Failure::Usage(what));
+        }
+        taken.push(output);
     }
     let recipe = recipe(args)?;
     let model = Model::load(&args.model)?;

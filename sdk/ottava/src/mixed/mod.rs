@@ -18,7 +18,7 @@ use crate::error::{Error, Result, codes};
 use ottava_graph::Diagnostic;
 use ottava_quantize::Recipe;
 use ottava_quantize::search::{
-    Bisection, Candidate, Precision, Trial, Unit, db_of, node_macs, noise_of, ranking, units,
+    Bisection, Candidate, MIN_GAIN, Precision, Trial, Unit, db_of, node_macs, noise_of, ranking, units,
 };
 use std::collections::BTreeMap;
 
@@ -86,8 +86,10 @@ impl MixedPrecision {
     pub(crate) fn diagnostic(&self) -> Option<Diagnostic> {
         let Self { target_db, before_db, after_db, .. } = self;
         let n = self.exceptions.len();
-        if self.reached && n == 0 {
-            return None;
+        if n == 0 {
+            let text = format!("nothing in float helps: the output SQNR stays at {:.1} dB", before_db + 0.0);
+            let help = "look at the calibration data and at the ranges: `ottava validate`";
+            return (!self.reached).then(|| Diagnostic::warning(codes::MIXED, "", text).with_help(help));
         }
         let what = match self.wide().count() {
             0 => format!("{n} tensors stay in float"),
@@ -218,7 +220,9 @@ fn order(
     let limit = ((total as f64 * goal.max_macs) as u64).saturating_sub(spent);
     let candidate = |(unit, &(precision, noise))| Candidate { unit, precision, noise };
     let candidates: Vec<Candidate> = all.iter().zip(forms).map(candidate).collect();
-    Ok(ranking(&candidates, base, of, limit))
+    // Where a target must be reached, what helps little alone may still be what is missing in the end.
+    let min_gain = if goal.required { f64::NEG_INFINITY } else { MIN_GAIN };
+    Ok(ranking(&candidates, (base, min_gain), of, limit))
 }
 
 /// The recipe with some units outside 8 bits.

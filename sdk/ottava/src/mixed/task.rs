@@ -58,6 +58,7 @@ impl Task<'_> {
             ottava_quantize::quantize_learned(graph, statistics.all(), &found, &learned).map_err(fail)?;
         quantized.report.recipe = Recipe { corrections: recipe.corrections.clone(), ..found }.to_ron();
         quantized.diagnostics.splice(0..0, prepared.diagnostics);
+        quantized.rescaled.extend(prepared.rescaled);
         Ok((quantized, mixed))
     }
 

@@ -151,10 +151,17 @@ pub(crate) fn function(cx: &mut Cx<'_>, op: &Operator<'_>, f: Function) -> Built
     cx.push(node, &[t], layout)
 }
 
-/// `round(f(s * (q - z)) * (1 / so)) + zo` in f32, as TFLite fills its tables.
+/// `round(f(s * (q - z)) * (1 / so)) + zo` in f32, as TFLite fills its tables. Infinities saturate; where the function has no
+/// value, it is the least one of the storage (numerics.md section 2).
 fn quantized(q: i32, (scale, zp): (f32, i32), (to, to_zp): (f32, i32), f: fn(f32) -> f32) -> i64 {
     let real = f(scale * q.wrapping_sub(zp) as f32);
-    (real * (1.0 / to)).round() as i64 + i64::from(to_zp)
+    let steps = (real * (1.0 / to)).round();
+    if steps.is_nan() { i64::MIN } else { (steps as i64).saturating_add(i64::from(to_zp)) }
+}
+
+/// Whether both tensors are of 8 bits, so that a table can say what becomes of each value.
+fn are_bytes(cx: &Cx<'_>, x: usize, t: usize) -> bool {
+    [x, t].iter().all(|&t| cx.ty(t, Layout::File).is_ok_and(|ty| ty.dtype.bits() == 8))
 }
 
 /// A table from the bytes of one tensor to those of another.
@@ -207,7 +214,8 @@ pub(crate) fn elu(cx: &mut Cx<'_>, op: &Operator<'_>) -> Built {
 pub(crate) fn abs(cx: &mut Cx<'_>, op: &Operator<'_>) -> Built {
     let (x, t) = (cx.input(op, 0)?, cx.output(op, 0)?);
     let (from, to) = (cx.per_tensor(x)?, cx.per_tensor(t)?);
-    if let (Some((scale, zp)), Some((to, to_zp)), Some(mode)) = (from, to, cx.q31()) {
+    let tabled = cx.q31().filter(|_| are_bytes(cx, x, t));
+    if let (Some((scale, zp)), Some((to, to_zp)), Some(mode)) = (from, to, tabled) {
         let target = Target { scale: to, zp: to_zp, lo: i32::MIN, hi: i32::MAX };
         let requant = TfliteRequant::new(mode, Affine { scale, zp }, target);
         let requant = requant.map_err(|e| Refusal::Unsupported(e.to_string()))?;
@@ -256,7 +264,8 @@ pub(crate) fn leaky_relu(cx: &mut Cx<'_>, op: &Operator<'_>) -> Built {
     let layout = cx.layout_of(x);
     let id = cx.value(x, layout)?;
     let (from, to) = (cx.per_tensor(x)?, cx.per_tensor(t)?);
-    if let (Some((scale, zp)), Some((to, to_zp)), Some(mode)) = (from, to, cx.q31()) {
+    let tabled = cx.q31().filter(|_| are_bytes(cx, x, t));
+    if let (Some((scale, zp)), Some((to, to_zp)), Some(mode)) = (from, to, tabled) {
         let target = Target { scale: to, zp: to_zp, lo: i32::MIN, hi: i32::MAX };
         let relu = TfliteLeakyRelu::new(mode, Affine { scale, zp }, alpha, target);
         let relu = relu.map_err(|e| Refusal::Unsupported(e.to_string()))?;
