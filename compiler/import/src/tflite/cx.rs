@@ -241,7 +241,8 @@ impl<'m> Cx<'m> {
 
     /// A constant with a name like `name`.
     pub fn add_constant(&mut self, name: &str, data: Tensor, params: Option<QuantParams>) -> ValueId {
-        let name = self.values.unique(name);
+        // Tensors need no name in this format, values do.
+        let name = self.values.unique(if name.is_empty() { "constant" } else { name });
         let id = self.graph.add_const(&name, data);
         if let Some(params) = params {
             let ty = self.graph.ty(id).clone();
