@@ -64,9 +64,9 @@ fn truncated_files_and_other_versions_are_refused() {
         assert!(Calibration::from_bytes(&bytes[..len]).is_err(), "{len}");
     }
     let mut newer = bytes;
-    newer[8] = 2;
+    newer[8] = 3;
     let error = Calibration::from_bytes(&newer).unwrap_err().to_string();
-    assert!(error.contains("found version 2, expected version 1"), "{error}");
+    assert!(error.contains("found version 3, expected version 2"), "{error}");
     assert!(Calibration::from_bytes(b"not a calibration").unwrap_err().to_string().contains("OTVCALIB"));
 }
 

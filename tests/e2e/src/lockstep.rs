@@ -101,6 +101,7 @@ pub fn compare(before: &Graph, after: &Graph, inputs: &[Tensor], policy: Policy)
         let may_differ = is_loose(node, policy)
             || was_formula(before, node, after)
             || is_scale(before, node)
+            || has_moved(before, node, after)
             || node.inputs.iter().flatten().any(|id| loose[id.0]);
         for (id, tensor) in node.outputs.iter().zip(evaluate(before, node, &data)?) {
             let name = before.name_of(*id);
@@ -160,6 +161,13 @@ fn was_formula(before: &Graph, node: &Node, after: &Graph) -> bool {
         other => other,
     };
     inner.is_some_and(|n| n.op != node.op && FORMULAS.contains(&n.op.as_str()))
+}
+
+/// Whether a Transpose has moved: another operator computes its value now, and what lies between has no twin to compare.
+fn has_moved(before: &Graph, node: &Node, after: &Graph) -> bool {
+    let Some(name) = node.outputs.first().map(|id| before.name_of(*id)) else { return false };
+    let computes = |n: &&Node| n.outputs.first().is_some_and(|id| after.name_of(*id) == name);
+    node.op == "Transpose" && after.nodes.iter().find(computes).is_some_and(|n| n.op != "Transpose")
 }
 
 /// Whether a node multiplies the result of a product with weights by a constant, which may go into the weights.

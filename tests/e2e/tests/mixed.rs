@@ -76,7 +76,8 @@ fn sixteen_bits_that_no_chosen_device_runs_are_named() {
 #[test]
 fn sixteen_bits_are_a_choice_where_the_device_runs_them() {
     let plain = quantize("(target_sqnr_db: 1.0)").expect("quantizes").mixed.expect("a search");
-    let recipe = format!("(target_sqnr_db: {})", plain.before_db + 3.0);
+    // Float at the last table alone gives 26 dB.
+    let recipe = format!("(target_sqnr_db: {})", plain.before_db + 28.0);
     let on = |device: &str| {
         let q = quantize_for(&recipe, Some(device), Fallback::Reference).expect("quantizes");
         q.mixed.expect("a search")

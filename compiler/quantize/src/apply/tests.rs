@@ -209,7 +209,6 @@ fn what_is_not_carried_out_is_refused() {
     let float = residual_net();
     let calibration = calibrate(&float, &samples(&[1, 3, 8, 8], 1));
     for (recipe, expected) in [
-        ("(corrections: [Smooth(alpha: 0.5)])", "Smooth"),
         ("(activations: (dtype: F16))", "f16"),
         ("(weights: (granularity: Blocked(32)))", "Blocked(32)"),
         ("(max_float_macs: 0.1, nodes: [(name: \"c2\", activations: Float)])", "max_float_macs"),

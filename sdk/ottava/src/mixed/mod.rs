@@ -31,6 +31,8 @@ pub(crate) struct Goal {
     pub(crate) enough: f64,
     /// The largest share of multiply-accumulates that may leave 8 bits.
     pub(crate) max_macs: f64,
+    /// Whether the share is of everything in float, not only of what the search adds.
+    pub(crate) counts_all: bool,
     /// Whether missing it is an error.
     pub(crate) required: bool,
 }
@@ -204,7 +206,8 @@ fn s16_noise(bench: &Bench, recipe: &Recipe, unit: &Unit, on_floats: Option<usiz
     }
 }
 
-/// The order in which units leave 8 bits. Nodes that are in float for other reasons count against the limit.
+/// The order in which units leave 8 bits. Nodes that are in float for other reasons count
+/// against a limit that was asked for; that of the floor is for what the search adds.
 fn order(
     bench: &Bench,
     recipe: &Recipe,
@@ -216,7 +219,8 @@ fn order(
     let macs: BTreeMap<String, u64> = node_macs(bench.canonical, &bench.dims());
     let of = |node: &str| macs.get(node).copied().unwrap_or(0);
     let total = macs.values().copied().fold(0, u64::saturating_add);
-    let spent = bench.float_nodes(recipe)?.iter().map(|node| of(node.as_str())).fold(0, u64::saturating_add);
+    let others = if goal.counts_all { bench.float_nodes(recipe)? } else { Vec::new() };
+    let spent = others.iter().map(|node| of(node.as_str())).fold(0, u64::saturating_add);
     let limit = ((total as f64 * goal.max_macs) as u64).saturating_sub(spent);
     let candidate = |(unit, &(precision, noise))| Candidate { unit, precision, noise };
     let candidates: Vec<Candidate> = all.iter().zip(forms).map(candidate).collect();

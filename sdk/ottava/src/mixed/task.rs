@@ -97,14 +97,26 @@ impl Task<'_> {
     /// What the outputs are to reach: the target, or the floor if a quick look does not show the network far above it.
     fn goal(&self, graph: &Graph, recipe: &Recipe, statistics: &Statistics, learned: &Learned) -> Result<Option<Goal>> {
         if let Some(db) = recipe.target_sqnr_db {
-            return Ok(Some(Goal { db, enough: db, max_macs: recipe.max_float_macs.unwrap_or(1.0), required: true }));
+            return Ok(Some(Goal {
+                db,
+                enough: db,
+                max_macs: recipe.max_float_macs.unwrap_or(1.0),
+                counts_all: true,
+                required: true,
+            }));
         }
         if self.options.strict || recipe.integer_only {
             return Ok(None);
         }
         let quick = self.bench(graph, vec![statistics.all().clone()], learned)?.noise(recipe)?;
         let max_macs = recipe.max_float_macs.unwrap_or(FLOOR_MACS).min(FLOOR_MACS);
-        let goal = Goal { db: FLOOR_DB + FLOOR_MARGIN_DB, enough: FLOOR_DB, max_macs, required: false };
+        let goal = Goal {
+            db: FLOOR_DB + FLOOR_MARGIN_DB,
+            enough: FLOOR_DB,
+            max_macs,
+            counts_all: recipe.max_float_macs.is_some(),
+            required: false,
+        };
         Ok((quick > noise_of(FLOOR_DB + QUICK_MARGIN_DB)).then_some(goal))
     }
 
