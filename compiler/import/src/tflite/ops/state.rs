@@ -173,16 +173,18 @@ pub(crate) fn keep(cx: &mut Cx<'_>, t: usize, input: ValueId, output: ValueId) -
 /// A tensor of zeros, of zero points if it is quantized.
 fn zeros(shape: &[usize], dtype: DataType, params: Option<QuantParams>) -> Built<Tensor> {
     let zero_point = params.and_then(|p| p.as_per_tensor()).map_or(0, |(_, zp)| zp);
-    if zero_point == 0 {
-        return Ok(Tensor::zeros(dtype, shape)?);
-    }
     let n = shape.iter().try_fold(1usize, |n, d| n.checked_mul(*d)).filter(|n| *n <= MAX_STATE);
-    let Some(n) = n else { return Refusal::unsupported(format!("a state of the shape {shape:?}")) };
-    Ok(Tensor::from_ints(dtype, shape, &vec![i64::from(zero_point); n])?)
+    let Some(n) = n else {
+        return Refusal::unsupported(format!("a state of the shape {shape:?}; {MAX_STATE} elements are the most"));
+    };
+    match zero_point {
+        0 => Ok(Tensor::zeros(dtype, shape)?),
+        zp => Ok(Tensor::from_ints(dtype, shape, &vec![i64::from(zp); n])?),
+    }
 }
 
 /// Elements of a state that is made of nothing but its shape.
-const MAX_STATE: usize = 1 << 24;
+const MAX_STATE: usize = 1 << 20;
 
 /// Makes the states of the graph, after its own outputs.
 pub(crate) fn finish(cx: &mut Cx<'_>) -> Built {
