@@ -53,10 +53,10 @@ np.savez(f"{sys.argv[1]}/images_calib.npz", x=x[:4].astype(np.uint8))
 np.savez(f"{sys.argv[1]}/images_eval.npz", x=x[4:].astype(np.uint8))
 PYTHON
 m=$assets/models
-check resnet8 $m/resnet8_cifar10_f32.onnx $m/data/cifar10_calib_128_jpeg.npz $m/data/cifar10_ic01_200.npz 1,0 0.994
+check resnet8 $m/resnet8_cifar10_f32.onnx $m/data/cifar10_calib_128_jpeg.npz $m/data/cifar10_ic01_200.npz 1,0 0.99
 check kws $m/kws_dscnn_f32_bn.onnx $m/data/kws01_calib_100.npz $m/data/kws01_eval_500.npz 0.58470291,-48.53034153
 check vww96 $m/vww96_f32.onnx $m/data/vww01_calib_100.npz $m/data/vww01_eval_300.npz 0.00392156863,0 0.985
 check mobilenet_v1_025 $m/mobilenet_v1_025_128_f32deq.onnx $m/data/imagenet_128_calib_60.npz $m/data/imagenet_128_eval_100.npz 0.0078125,-1 0.998
 check ad01 $m/ad01_f32.onnx $m/data/ad01_calib_10.npz $m/data/ad01_eval_50.npz 1,0
-check minilm $m/minilm_l3_f16w.onnx $m/data/minilm_l3_calib_50.npz $m/data/minilm_l3_eval_150.npz 1,0 0.95 40
-check fastestdet $m/fastestdet_352.onnx "$out/images_calib.npz" "$out/images_eval.npz" 0.00392156863,0 0.96 2
+check_form qdq minilm $m/minilm_l3_f16w.onnx $m/data/minilm_l3_calib_50.npz $m/data/minilm_l3_eval_150.npz 1,0 0.95 40
+check_form qdq fastestdet $m/fastestdet_352.onnx "$out/images_calib.npz" "$out/images_eval.npz" 0.00392156863,0 0.96 2

@@ -127,7 +127,8 @@ def run_model(path, data, rows, affine):
     """All outputs of the ONNX file on `rows` rows: {name: array}."""
     options = ort.SessionOptions()
     options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
-    if any(node.op_type == "QLinearConv" for node in onnx.load(path).graph.node):
+    products = ("QLinearConv", "QLinearMatMul", "QGemm")
+    if any(node.op_type in products for node in onnx.load(path).graph.node):
         # Kernels of u8 x s8 saturate sums of two products where the CPU has no VNNI. The exact ones need
         # weights as u8, which a transformation of the graph makes.
         options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
