@@ -16,7 +16,8 @@
 //! [`tflite`] is the TFLite reader; its module page has the same table.
 //!
 //! Invariant: a model is a stranger's file. Nothing in it makes this crate panic, recurse without bound, read outside
-//! the model's folder, or allocate more than a fixed multiple of the file's size.
+//! the model's folder, or allocate more than a fixed multiple of the file's size (a TFLite state that
+//! begins as zeros: 4 MiB at most each).
 pub mod error;
 pub mod onnx;
 pub mod tflite;
