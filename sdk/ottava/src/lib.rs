@@ -48,6 +48,7 @@
 
 mod batches;
 mod calibrate;
+mod capabilities;
 mod compact;
 mod compiled;
 mod config;
