@@ -114,6 +114,7 @@ pub static QUANTIZED: &[Pass] = passes![
     absorb_activation,
     move_bridges,
     mask_rows,
+    merge_bridges,
     fold_qdq,
     fuse_residual,
     move_bridges,
