@@ -21,10 +21,10 @@ fn one_of_two_equals_the_reference() {
         for nhwc in [false, true] {
             let typed = [rng.byte_type(&SHAPE), rng.byte_type(second), rng.byte_type(&SHAPE)];
             let plain = |dtype| [&SHAPE[..], second, &SHAPE[..]].map(|shape| TensorType::fixed(dtype, shape));
-            for [a, b, y] in [typed, plain(DataType::F32), plain(DataType::S64)] {
+            for [a, b, y] in [typed, plain(DataType::F32), plain(DataType::S32)] {
                 let mut net = Net::default();
                 let c = net.input(TensorType::fixed(DataType::Bool, flags));
-                let images = nhwc && a.dtype != DataType::S64;
+                let images = nhwc && a.dtype != DataType::S32;
                 let a = if images { pooled(&mut net, &a) } else { net.input(a) };
                 let b = net.input(b);
                 let out = net.node(op("Where"), &[c, a, b], &y);
