@@ -21,11 +21,13 @@
 pub mod analytic;
 pub mod asm;
 pub mod config;
+pub mod energy;
 pub mod error;
 pub mod isa;
 pub mod layers;
 pub mod machine;
 pub mod program;
+pub mod sweep;
 pub mod timing;
 pub mod verify;
 

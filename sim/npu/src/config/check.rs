@@ -67,11 +67,24 @@ impl NpuConfig {
         between(&["queues", "depth", "vec"], depth.vec.into(), 1, 65_536)?;
         between(&["queues", "depth", "st"], depth.st.into(), 1, 65_536)?;
         between(&["queues", "decode_cycles"], self.queues.decode_cycles.into(), 0, 1 << 20)?;
-        let Dram::Simple { bytes_per_cycle, latency } = self.dram;
-        rate(&["dram", "bytes_per_cycle"], bytes_per_cycle)?;
-        between(&["dram", "latency"], latency, 0, 1 << 32)?;
+        self.check_dram()?;
         rate(&["realtime"], self.realtime.unwrap_or(1.0))?;
         between(&["watchdog_cycles"], self.watchdog_cycles.unwrap_or(1), 1, u64::MAX)
+    }
+
+    fn check_dram(&self) -> Rule {
+        rate(&["dram", "bytes_per_cycle"], self.dram.bytes_per_cycle())?;
+        between(&["dram", "latency"], self.dram.latency(), 0, 1 << 32)?;
+        let Dram::Banked { channels, banks, row_bytes, row_miss, turnaround, bytes_per_cycle, .. } = self.dram else {
+            return Ok(());
+        };
+        between(&["dram", "channels"], channels.into(), 1, 64)?;
+        between(&["dram", "banks"], banks.into(), 1, 1024)?;
+        between(&["dram", "row_bytes"], row_bytes.into(), 16, 1 << 20)?;
+        between(&["dram", "row_miss"], row_miss.into(), 0, 1 << 20)?;
+        between(&["dram", "turnaround"], turnaround.into(), 0, 1 << 20)?;
+        // Each channel has its share.
+        rate(&["dram", "bytes_per_cycle"], bytes_per_cycle / f64::from(channels))
     }
 
     fn check_lists(&self) -> Rule {

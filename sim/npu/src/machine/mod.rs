@@ -59,8 +59,9 @@ impl Program {
         }
         let steps = resolved.steps;
         let priced = steps.iter().map(|step| cost(config, step).map_err(|fault| at(step, fault)));
-        let costs = priced.collect::<Result<Vec<_>, _>>().map_err(|v| NpuError::Rejected(vec![v]))?;
+        let mut costs = priced.collect::<Result<Vec<_>, _>>().map_err(|v| NpuError::Rejected(vec![v]))?;
         let timing = simulate(config, &steps, &resolved.decoded, &costs).map_err(|v| NpuError::Rejected(vec![v]))?;
+        timing.credit(&mut costs);
         let violations = verify::order(&steps, &timing);
         if !violations.is_empty() {
             return Err(NpuError::Rejected(violations));
