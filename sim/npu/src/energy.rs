@@ -50,9 +50,8 @@ pub fn bill(table: &Energy, c: &Counters, cycles: u64) -> Bill {
         ("instr", c.instructions, table.instr),
         ("static_per_cycle", cycles, table.static_per_cycle),
     ];
-    let item = |(name, events, pj): (&'static str, u64, f64)| {
-        (name, events, u128::from(events) * u128::from(femto(pj)))
-    };
+    let item =
+        |(name, events, pj): (&'static str, u64, f64)| (name, events, u128::from(events) * u128::from(femto(pj)));
     Bill { items: rows.into_iter().map(item).collect() }
 }
 

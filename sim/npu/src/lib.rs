@@ -29,6 +29,7 @@ pub mod machine;
 pub mod program;
 pub mod sweep;
 pub mod timing;
+pub mod trace;
 pub mod verify;
 
 mod suggest;

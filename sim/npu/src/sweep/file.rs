@@ -101,7 +101,8 @@ impl Sweep {
             return Err(SweepError::Whole("`vary` names no key".to_owned()));
         }
         let known = point::keys(base);
-        let vary = entries.into_iter().map(|(name, range)| entry(name, range, &known)).collect::<Result<Vec<_>, _>>()?;
+        let vary =
+            entries.into_iter().map(|(name, range)| entry(name, range, &known)).collect::<Result<Vec<_>, _>>()?;
         once(&vary)?;
         let total = vary.iter().fold(1_u128, |n, v| n.saturating_mul(v.values.len() as u128));
         Ok(Self { points: sampled(total, file.sample)?, vary })
@@ -170,7 +171,10 @@ impl<'de> Deserialize<'de> for Vary {
 }
 
 #[derive(Deserialize)]
-#[serde(untagged, expecting = "expected a list of values, or (from: .., to: .., step: ..) or (from: .., to: .., times: ..)")]
+#[serde(
+    untagged,
+    expecting = "expected a list of values, or (from: .., to: .., step: ..) or (from: .., to: .., times: ..)"
+)]
 enum Range {
     List(Vec<Value>),
     Steps(Steps),
@@ -255,7 +259,8 @@ fn reals(from: Option<f64>, to: Option<f64>, by: Option<f64>, multiplies: bool) 
 
 /// Numbers of the points.
 fn sampled(total: u128, sampling: Sampling) -> Result<Vec<u64>, SweepError> {
-    let too_many = |n: u128| SweepError::Whole(format!("{n} points are more than {MAX_POINTS}; sample some: Random(..)"));
+    let too_many =
+        |n: u128| SweepError::Whole(format!("{n} points are more than {MAX_POINTS}; sample some: Random(..)"));
     match sampling {
         Sampling::Random { points: 0, .. } => Err(SweepError::Whole("Random takes no point".to_owned())),
         Sampling::Random { points, seed } if u128::from(points) < total => {

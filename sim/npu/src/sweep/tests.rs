@@ -63,7 +63,9 @@ fn wrong_sweeps_are_refused() {
     assert!(refused(r#"Sweep(vary: {"array.rows": []})"#).contains("is empty"));
     assert!(refused(r#"Sweep(vary: {"array.rows": [1], "array.rows": [2]})"#).contains("stands twice"));
     assert!(refused(r#"Sweep(vary: {"array.rows": [1], "array.cols+array.rows": [2]})"#).contains("stands twice"));
-    for range in ["(from: 1, to: 0, step: 1)", "(from: 1, to: 2, step: 0)", "(from: 0, to: 9, times: 2)", "(from: 1, to: 9)"] {
+    for range in
+        ["(from: 1, to: 0, step: 1)", "(from: 1, to: 2, step: 0)", "(from: 0, to: 9, times: 2)", "(from: 1, to: 9)"]
+    {
         let text = refused(&format!(r#"Sweep(vary: {{"array.rows": {range}}})"#));
         assert!(text.contains("never ends") || text.contains("needs either"), "{text}");
     }

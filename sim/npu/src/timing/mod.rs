@@ -18,8 +18,8 @@ mod nodes;
 #[cfg(test)]
 mod tests;
 
-pub use cost::{Cost, cost, hold};
 pub use banks::conflicts;
+pub use cost::{Cost, cost, hold};
 pub use engine::simulate;
 pub use nodes::NodeTime;
 
