@@ -23,6 +23,7 @@ pub mod asm;
 pub mod config;
 pub mod energy;
 pub mod error;
+pub mod fault;
 pub mod isa;
 pub mod layers;
 pub mod machine;

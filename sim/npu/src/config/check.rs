@@ -3,6 +3,7 @@
 //! Upper limits keep every later product inside u64: they are far above any device and far below an overflow.
 
 use super::{Dram, NpuConfig, Scratchpad};
+use crate::fault::Injection;
 use crate::isa::vector_op_names;
 use crate::suggest::{excerpt, hint};
 
@@ -102,8 +103,10 @@ impl NpuConfig {
             }
             between(&["vector", "cycles"], cycles.into(), 1, 1 << 20)?;
         }
-        if !self.fault.is_empty() {
-            return problem(&["fault"], "this version models no faults".into(), "leave the list empty");
+        for spec in &self.fault {
+            if let Err((message, help)) = Injection::read(spec) {
+                return problem(&["fault"], message, &help);
+            }
         }
         self.check_energy()
     }

@@ -44,10 +44,12 @@ pub struct NpuConfig {
     pub requant: Vec<RequantKind>,
     /// Energy per event; reports say "no energy table" without it.
     pub energy: Option<Energy>,
-    /// Faults to inject. This version models none: the list must be empty.
+    /// Faults to inject, see [`crate::fault`].
     pub fault: Vec<FaultSpec>,
     /// Whether command streams carry a checksum that the command processor tests.
     pub crc: bool,
+    /// Whether the on-chip memories have a parity bit per byte or accumulator, tested at each read.
+    pub parity: bool,
     /// Cycles after which a submission is given up.
     pub watchdog_cycles: Option<u64>,
     /// How the driver spends wall-clock time: `None` answers at once, `Some(x)` takes `x` times the modelled time.
@@ -359,6 +361,7 @@ impl Default for NpuConfig {
             energy: None,
             fault: Vec::new(),
             crc: false,
+            parity: false,
             watchdog_cycles: None,
             realtime: None,
         }

@@ -14,6 +14,7 @@ mod table;
 mod tests;
 
 pub use file::{MAX_POINTS, Sampling, Sweep, SweepError, Values};
+pub(crate) use file::splitmix;
 pub use pareto::{front, pareto};
 pub use point::{Point, fingerprint};
 pub use row::{Figures, Outcome, Row};

@@ -11,6 +11,7 @@ use super::bus::Bus;
 use super::{Cost, QueueTime, Reason, Span, Timing, Transfer};
 use crate::NpuConfig;
 use crate::config::Overlap;
+use crate::fault::Mishap;
 use crate::error::{Fault, Violation};
 use crate::isa::{FIRST_FENCE_EVENT, N_EVENTS, Queue, TOKEN_CAPACITY};
 use crate::program::{Step, Work};
@@ -18,7 +19,25 @@ use std::collections::VecDeque;
 
 /// Simulates the steps; `decoded` and `costs` have one entry per step. Fails if no queue can go on.
 pub fn simulate(config: &NpuConfig, steps: &[Step], decoded: &[u32], costs: &[Cost]) -> Result<Timing, Violation> {
+    simulate_with(config, steps, decoded, costs, Vec::new())
+}
+
+/// As [`simulate`], with injected mishaps, each from its cycle on.
+pub(crate) fn simulate_with(
+    config: &NpuConfig,
+    steps: &[Step],
+    decoded: &[u32],
+    costs: &[Cost],
+    mishaps: Vec<(u64, Mishap)>,
+) -> Result<Timing, Violation> {
     let mut engine = Engine::new(config, steps, decoded, costs);
+    for (when, mishap) in &mishaps {
+        if let Mishap::Stuck(from, to) = *mishap {
+            let counter = engine.counter(from, to);
+            counter.stuck_from = Some(counter.stuck_from.map_or(*when, |at| at.min(*when)));
+        }
+    }
+    engine.mishaps = mishaps;
     while engine.n_started < steps.len() {
         engine.act()?;
     }
@@ -30,6 +49,18 @@ pub fn simulate(config: &NpuConfig, steps: &[Step], decoded: &[u32], costs: &[Co
 struct Counter {
     stamps: VecDeque<u64>,
     room_at: u64,
+    /// From this cycle on, the counter seems to have a token at any time.
+    stuck_from: Option<u64>,
+}
+
+impl Counter {
+    /// When a token is there to be taken; `None` if that cannot be said yet.
+    fn token_at(&self) -> Option<u64> {
+        match (self.stamps.front().copied(), self.stuck_from) {
+            (Some(token), Some(stuck)) => Some(token.min(stuck)),
+            (token, stuck) => token.or(stuck),
+        }
+    }
 }
 
 #[derive(Default)]
@@ -68,6 +99,8 @@ struct Engine<'a> {
     n_started: usize,
     spans: Vec<Span>,
     transfers: Vec<Transfer>,
+    /// Injected mishaps that have not struck, each with its cycle.
+    mishaps: Vec<(u64, Mishap)>,
 }
 
 /// The latest condition so far.
@@ -109,6 +142,7 @@ impl<'a> Engine<'a> {
             n_started: 0,
             spans: Vec::with_capacity(steps.len()),
             transfers: Vec::new(),
+            mishaps: Vec::new(),
         }
     }
 
@@ -175,7 +209,7 @@ impl<'a> Engine<'a> {
         }
         for (counter, other, pop) in counters.into_iter().flatten() {
             if pop {
-                latest.and(*counter.stamps.front()?, blame(other));
+                latest.and(counter.token_at()?, blame(other));
             } else if counter.stamps.len() >= TOKEN_CAPACITY as usize {
                 return None;
             } else {
@@ -225,7 +259,8 @@ impl<'a> Engine<'a> {
             Some(bytes) => {
                 let (end, transfer) = self.bus.transfer(s, &self.steps[s], start, bytes);
                 self.transfers.extend(transfer);
-                end
+                let late = |m: Mishap| if let Mishap::Delay(q, by) = m { (q == queue).then_some(by) } else { None };
+                end.saturating_add(self.strike(start, late).unwrap_or(0))
             }
             None => start.saturating_add(cost.cycles),
         };
@@ -270,15 +305,37 @@ impl<'a> Engine<'a> {
     fn give(&mut self, queue: Queue, s: usize, at: u64) {
         let q = queue.index();
         let tokens = self.steps[s].tokens;
-        if tokens.push_prev && q > 0 {
+        if tokens.push_prev && q > 0 && !self.loses(queue, Queue::ALL[q - 1], at) {
             self.free[q - 1].stamps.push_back(at);
         }
-        if tokens.push_next && q < 3 {
+        if tokens.push_next && q < 3 && !self.loses(queue, Queue::ALL[q + 1], at) {
             self.ready[q].stamps.push_back(at);
         }
         if let Work::Signal(e) = self.steps[s].work {
-            self.events[e as usize].push_back(at);
+            let lost = self.strike(at, |m| (m == Mishap::Signal).then_some(())).is_some();
+            if !lost {
+                self.events[e as usize].push_back(at);
+            }
         }
+    }
+
+    /// The counter of the tokens from one queue to its neighbour.
+    fn counter(&mut self, from: Queue, to: Queue) -> &mut Counter {
+        let first = from.index().min(to.index()).min(2);
+        if from.index() < to.index() { &mut self.ready[first] } else { &mut self.free[first] }
+    }
+
+    /// Whether a token that is given at `at` gets lost.
+    fn loses(&mut self, from: Queue, to: Queue, at: u64) -> bool {
+        self.strike(at, |m| (m == Mishap::Lost(from, to)).then_some(())).is_some()
+    }
+
+    /// The first mishap of a kind whose cycle has come; it strikes once.
+    fn strike<T>(&mut self, at: u64, kind: impl Fn(Mishap) -> Option<T>) -> Option<T> {
+        let (i, found) = (self.mishaps.iter().enumerate())
+            .find_map(|(i, (when, m))| if *when <= at { kind(*m).map(|t| (i, t)) } else { None })?;
+        self.mishaps.remove(i);
+        Some(found)
     }
 
     /// Transfers that a queue may have under way.
@@ -326,7 +383,10 @@ fn pop(counter: &mut Counter, at: u64) {
     if counter.stamps.len() == TOKEN_CAPACITY as usize {
         counter.room_at = at;
     }
-    counter.stamps.pop_front();
+    // A stuck counter gives a token that nobody gave where its own is not there yet.
+    if counter.stamps.front().is_some_and(|token| *token <= at) {
+        counter.stamps.pop_front();
+    }
 }
 
 /// The reason of waiting for a queue.

@@ -21,6 +21,7 @@ mod tests;
 pub use banks::conflicts;
 pub use cost::{Cost, cost, hold};
 pub use engine::simulate;
+pub(crate) use engine::simulate_with;
 pub use nodes::NodeTime;
 
 use crate::NpuConfig;

@@ -5,7 +5,7 @@ use super::devices::Devices;
 use super::format::{grouped, percent, significant};
 use super::html::Html;
 use super::plane::{Axis, Plane};
-use super::tables::{Column, NAME, number, place, table};
+use super::tables::{Column, number, place, table};
 use super::{ChipLayer, Page};
 
 /// Height of the roofline, pixels.
@@ -120,7 +120,7 @@ pub(super) fn cycles(html: &mut Html, page: &Page, _: &Devices) {
             let all = total(layer);
             html.element("tr", &[], |html| {
                 place(html, i);
-                html.leaf("td", NAME, &layer.name);
+                html.leaf("td", &[("class", &"name"), ("title", &layer.name)], shortened(&layer.name));
                 number(html, all as f64, grouped(all));
                 html.element("td", &[("data-v", &all)], |html| stack(html, layer, &names, longest));
                 let busy = layer.busy as f64 / all.max(1) as f64;
@@ -132,6 +132,17 @@ pub(super) fn cycles(html: &mut Html, page: &Page, _: &Devices) {
             html.raw("\n");
         }
     });
+}
+
+/// Characters of a name in the chart; the title has all of them.
+const NAME_CHARS: usize = 44;
+
+/// The end of a long name, which is what differs between layers.
+fn shortened(name: &str) -> String {
+    match name.chars().count().checked_sub(NAME_CHARS) {
+        None | Some(0) => name.to_owned(),
+        Some(skip) => std::iter::once('…').chain(name.chars().skip(skip + 1)).collect(),
+    }
 }
 
 /// One bar: busy first, then every reason, as long as its share of the longest layer.

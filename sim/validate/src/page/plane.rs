@@ -3,40 +3,58 @@
 use super::format::significant;
 use super::html::Html;
 
-/// One axis: values above zero between two powers of ten.
+/// One axis: logarithms of its ends, which are 1, 2 or 5 times a power of ten.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Axis {
-    lo: i32,
-    hi: i32,
+    lo: f64,
+    hi: f64,
 }
 
+/// 1, 2, 5 and 10.
+const STEPS: [f64; 4] = [1.0, 2.0, 5.0, 10.0];
+
 impl Axis {
-    /// The powers of ten around the values that are above zero.
+    /// The round numbers around the values that are above zero.
     pub fn around(values: impl Iterator<Item = f64>) -> Self {
-        let usable = values.filter(|v| v.is_finite() && *v > 0.0).map(f64::log10);
-        let (lo, hi) = usable.fold((f64::INFINITY, f64::NEG_INFINITY), |(lo, hi), v| (lo.min(v), hi.max(v)));
+        let usable = values.filter(|v| v.is_finite() && *v > 0.0);
+        let (lo, hi) = usable.fold((f64::INFINITY, 0.0), |(lo, hi), v| (v.min(lo), v.max(hi)));
         if lo > hi {
-            return Self { lo: 0, hi: 1 };
+            return Self { lo: 0.0, hi: 1.0 };
         }
         // A value on the edge would lie on the frame.
-        let (lo, hi) = ((lo - 0.02).floor() as i32, (hi + 0.02).ceil() as i32);
-        Self { lo, hi: hi.max(lo + 1) }
+        let (lo, hi) = (round(lo * 0.95, false), round(hi * 1.05, true));
+        Self { lo, hi: hi.max(lo + 0.3) }
     }
 
     /// Where a value lies, 0 to 1; values outside are moved to the edge.
     pub fn at(self, value: f64) -> f64 {
-        let log = if value > 0.0 { value.log10() } else { f64::from(self.lo) };
-        ((log - f64::from(self.lo)) / f64::from(self.hi - self.lo)).clamp(0.0, 1.0)
+        let log = if value > 0.0 { value.log10() } else { self.lo };
+        ((log - self.lo) / (self.hi - self.lo)).clamp(0.0, 1.0)
     }
 
     /// Both ends.
     pub fn ends(self) -> (f64, f64) {
-        (10_f64.powi(self.lo), 10_f64.powi(self.hi))
+        (10_f64.powf(self.lo), 10_f64.powf(self.hi))
     }
 
-    fn decades(self) -> impl Iterator<Item = f64> {
-        (self.lo..=self.hi).map(|e| 10_f64.powi(e))
+    /// Powers of ten; on a short axis what lies between them too.
+    fn ticks(self) -> impl Iterator<Item = f64> {
+        let steps: &[f64] = if self.hi - self.lo < 2.1 { &STEPS[..3] } else { &STEPS[..1] };
+        let decades = self.lo.floor() as i32..=self.hi.ceil() as i32;
+        let all = decades.flat_map(move |e| steps.iter().map(move |step| step * 10_f64.powi(e)));
+        all.filter(move |v| (self.lo - 1e-9..=self.hi + 1e-9).contains(&v.log10()))
     }
+}
+
+/// The logarithm of the next 1, 2 or 5 times a power of ten.
+fn round(value: f64, up: bool) -> f64 {
+    let decade = value.log10().floor();
+    let rest = value / 10_f64.powf(decade);
+    let step = match up {
+        true => STEPS.into_iter().find(|step| *step >= rest),
+        false => STEPS.into_iter().rev().find(|step| *step <= rest),
+    };
+    decade + step.unwrap_or(1.0).log10()
 }
 
 /// The plane of a drawing.
@@ -71,14 +89,14 @@ impl Plane {
     }
 
     fn grid(&self, html: &mut Html) {
-        for value in self.y.decades() {
+        for value in self.y.ticks() {
             let y = self.y(value);
             html.shape("line", &[("class", &"grid"), ("x1", &0), ("x2", &"100%"), ("y1", &y), ("y2", &y)]);
             let attributes: [(_, &dyn std::fmt::Display); 4] =
                 [("x", &-8), ("y", &y), ("dy", &4), ("text-anchor", &"end")];
             html.leaf("text", &attributes, short(value));
         }
-        for value in self.x.decades() {
+        for value in self.x.ticks() {
             let x = self.x(value);
             html.shape("line", &[("class", &"grid"), ("x1", &x), ("x2", &x), ("y1", &0), ("y2", &self.height)]);
             let below = format!("{}", self.height + 18.0);
@@ -101,12 +119,30 @@ impl Plane {
     }
 }
 
-/// A power of ten, short.
+/// A round number, short.
 fn short(value: f64) -> String {
     const UNITS: [(f64, &str); 4] = [(1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")];
     match UNITS.iter().find(|(size, _)| value >= *size) {
         Some((size, unit)) => format!("{:.0} {unit}", value / size),
         None if value >= 1.0 => format!("{value:.0}"),
         None => significant(value).trim_end_matches('0').to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn axes_end_at_round_numbers_around_the_values() {
+        let axis = Axis::around([3.0, 70.0, f64::NAN, 0.0].into_iter());
+        let ends = axis.ends();
+        assert!((ends.0 - 2.0).abs() < 1e-9 && (ends.1 - 100.0).abs() < 1e-9, "{ends:?}");
+        let ticks: Vec<String> = axis.ticks().map(short).collect();
+        assert_eq!(ticks, ["2", "5", "10", "20", "50", "100"]);
+        assert_eq!((axis.at(2.0), axis.at(1e9), axis.at(-1.0)), (0.0, 1.0, 0.0));
+        assert_eq!(Axis::around(std::iter::empty()).ends(), (1.0, 10.0));
+        let wide: Vec<String> = Axis::around([0.02, 3e6].into_iter()).ticks().map(short).collect();
+        assert_eq!(wide, ["0.1", "1", "10", "100", "1 k", "10 k", "100 k", "1 M"]);
     }
 }

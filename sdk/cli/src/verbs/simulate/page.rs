@@ -140,7 +140,8 @@ pub fn of_sweep(swept: &Swept, base: &NpuConfig) -> Page {
             figure("on-chip bytes", range(|f| f.sram_bytes), ""),
         ],
         sweep: rows.iter().map(|(row, on_front)| point(row, *on_front, &names)).collect(),
-        ..Page::default()
+        notes: vec!["roofline and cycles are those of the configuration before anything is varied".to_owned()],
+        ..swept.base.clone().unwrap_or_default()
     }
 }
 

@@ -4,12 +4,13 @@
 //! Pareto front. `--resume` keeps the rows whose key is that of this workload, configuration and point.
 
 use super::model::{Workload, energy_text};
-use super::{Args, read_list};
+use super::{Args, page, read_list};
 use crate::failure::{Failure, Result};
 use crate::options::{check_writable, write_file};
 use crate::text::table;
 use crate::ui::Answer;
 use crate::verbs::Context;
+use ottava::page::Page;
 use ottava_npu::NpuConfig;
 use ottava_npu::layers::{self, Layer};
 use ottava_npu::sweep::{Figures, Outcome, Point, Row, Sweep, Table, fingerprint, front};
@@ -35,6 +36,8 @@ pub struct Swept {
     pub sweep: Sweep,
     /// Its rows.
     pub table: Table,
+    /// The page of the configuration that is varied, if a page is wanted and the workload is at hand.
+    pub base: Option<Page>,
 }
 
 impl Swept {
@@ -59,23 +62,23 @@ pub fn run(args: &Args, spec: &Path, base: &NpuConfig, cx: &Context) -> Result<(
     let start = Instant::now();
     let sweep = Sweep::parse(&text_of(spec)?, base).map_err(|e| bad(spec, e))?;
     let mut table = Table::new(&sweep);
-    let computed = if args.merge.is_empty() {
+    let (computed, base_page) = if args.merge.is_empty() {
         simulate_points(args, &sweep, &mut table, base, cx)?
     } else {
         for path in &args.merge {
             table.read(&text_of(path)?).map_err(|e| bad(path, e))?;
         }
         table.complete(&sweep).map_err(|e| bad(spec, e))?;
-        0
+        (0, None)
     };
     write_file(&args.output, table.csv().as_bytes())?;
-    let swept = Swept { sweep, table };
+    let swept = Swept { sweep, table, base: base_page };
     let answer = answer(&swept, base, &args.output, computed, start.elapsed().as_secs_f64());
     Ok((swept, answer))
 }
 
 /// Simulates the points of this shard that have no row yet; how many those were.
-fn simulate_points(args: &Args, sweep: &Sweep, table: &mut Table, base: &NpuConfig, cx: &Context) -> Result<usize> {
+fn simulate_points(args: &Args, sweep: &Sweep, table: &mut Table, base: &NpuConfig, cx: &Context) -> Result<(usize, Option<Page>)> {
     check_writable(&args.output)?;
     let (work, identity) = workload(args, cx)?;
     let identity = fingerprint([identity.to_le_bytes().as_slice(), base.to_ron().as_bytes()]);
@@ -93,7 +96,18 @@ fn simulate_points(args: &Args, sweep: &Sweep, table: &mut Table, base: &NpuConf
         file.write_all(line.as_bytes()).map_err(|e| bad(&args.output, format!("cannot write: {e}")))?;
         table.insert(row).map_err(|e| bad(&args.output, e))
     })?;
-    Ok(open.len())
+    Ok((open.len(), if args.report.is_some() { base_page(args, &work, base, cx) } else { None }))
+}
+
+/// The page of the configuration itself; none if it does not hold the workload, which is no error of a sweep.
+fn base_page(args: &Args, work: &Work, base: &NpuConfig, cx: &Context) -> Option<Page> {
+    match work {
+        Work::Model(model) => model.on(base, cx, false).ok().map(|on_chip| page::of_model(&on_chip, base)),
+        Work::Layers(list) => {
+            let report = layers::simulate(list, base, None).ok()?;
+            Some(page::of_layers(args.list()?, &report, base))
+        }
+    }
 }
 
 /// The workload, and a number that stands for it.
