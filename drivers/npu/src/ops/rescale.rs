@@ -2,14 +2,14 @@
 
 use super::{clamped, input, output, params_of, same_elements};
 use crate::lower::{Builder, Chip, Convert, Params, Piece, Pieces};
-use crate::rows::{byte, constant};
+use crate::rows::{constant, element};
 use ottava_hal::capability::Operand;
 use ottava_hal::refmath::dequantize;
 use ottava_hal::{DataType, Error, Node, Reason, Result, Tensor};
 
 /// The value, and the bounds of Clip.
 pub(crate) fn inputs(chip: &Chip) -> Vec<Operand> {
-    vec![byte(chip), constant(&[DataType::F32, DataType::S8, DataType::U8])]
+    vec![element(chip), constant(&[DataType::F32, DataType::S8, DataType::U8])]
 }
 
 /// Other parameters.
