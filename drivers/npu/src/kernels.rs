@@ -95,7 +95,7 @@ static TABLE: &[Entry] = &[
     element("Squeeze", views::inputs, views::lower),
     element("Unsqueeze", views::inputs, views::lower),
     element("Transpose", transpose::inputs, transpose::lower),
-    Entry { domain: "ottava", ..element("Requantize", rescale::inputs, rescale::requantize) },
+    Entry { domain: "ottava", fixed: true, ..element("Requantize", rescale::inputs, rescale::requantize) },
     Entry { domain: "ottava", ..onnx("Lut", lut::inputs, lut::lower) },
 ];
 

@@ -159,7 +159,7 @@ impl<'p> Builder<'p> {
         let (batch, channels, spatial) = split(&self.dims(id)?);
         let (m, n) = if form == Form::Last { (channels, spatial) } else { (spatial, channels) };
         let size = self.size(id);
-        if size > 2 {
+        if ![1, 2, 4].contains(&size) {
             return Err(Error::unsupported(Reason::Layout, format!("{} with channels last", self.ty(id))));
         }
         let step = Transpose::new(self.chip, from, to, Matrices { batch, m, n, size })?;

@@ -3,14 +3,16 @@
 use super::walk::Stream;
 use super::{At, Chip, Loc, Params, Tiles, fits_u32, no_memory};
 use crate::emit::{Group, Op, Pipeline, Rows};
-use ottava_hal::Result;
-use ottava_npu::isa::{Local, Opcode, Reg};
+use ottava_hal::{RequantMode, Result};
+use ottava_npu::isa::{Local, Opcode, Reg, flags};
 
 /// What happens to an element.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Convert {
     /// Brought to other parameters; `to` holds the clamp.
     Rescale { from: Params, to: Params },
+    /// The same in a Q31 mode.
+    Fixed { from: Params, to: Params, mode: RequantMode },
     /// Looked up; the table of all pieces is given to [`Pieces::new`].
     Lut,
 }
@@ -19,7 +21,7 @@ impl Convert {
     /// Bytes of an element before and behind.
     fn sizes(&self) -> [usize; 2] {
         match self {
-            Self::Rescale { from, to } => [from.bytes(), to.bytes()],
+            Self::Rescale { from, to } | Self::Fixed { from, to, .. } => [from.bytes(), to.bytes()],
             Self::Lut => [1, 1],
         }
     }
@@ -141,11 +143,15 @@ impl Pieces {
 }
 
 impl Convert {
-    fn op(self, from: Local, to: Local, bytes: usize) -> Op {
+    fn op(self, from: Local, to: Local, elements: usize) -> Op {
         match self {
-            Self::Lut => Op::new(Opcode::Lut8, from.bits(), to.bits(), 0).size(1, bytes).local(Reg::Lut, Local::w(0)),
+            Self::Lut => Op::new(Opcode::Lut8, from.bits(), to.bits(), 0).size(1, elements).local(Reg::Lut, Local::w(0)),
+            Self::Fixed { from: x, to: y, mode } => Self::Rescale { from: x, to: y }
+                .op(from, to, elements)
+                .flag(flags::TFL)
+                .set(Reg::RqMode, mode.as_u32() as usize),
             Self::Rescale { from: x, to: y } => Op::new(Opcode::Rescale, from.bits(), to.bits(), 0)
-                .size(1, bytes)
+                .size(1, elements)
                 .dtype(Reg::DtypeA, x.dtype)
                 .float(Reg::Sa, x.scale)
                 .int(Reg::Za, x.zp)
@@ -163,7 +169,7 @@ impl Tiles for Pieces {
         match self.pieces.first().and_then(|p| p.convert) {
             None => "copy",
             Some(Convert::Lut) => "lut8",
-            Some(Convert::Rescale { .. }) => "rescale",
+            Some(Convert::Rescale { .. } | Convert::Fixed { .. }) => "rescale",
         }
         .into()
     }

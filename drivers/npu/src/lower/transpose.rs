@@ -1,4 +1,4 @@
-//! Matrices of 8- or 16-bit elements, transposed on the vector unit: `[batch][m][n]` becomes `[batch][n][m]`.
+//! Matrices of elements of 1, 2 or 4 bytes, transposed on the vector unit: `[batch][m][n]` becomes `[batch][n][m]`.
 
 use super::walk::square_tile;
 use super::{At, Chip, Loc, Tiles, fits_u32, no_memory};
@@ -15,7 +15,7 @@ pub(crate) struct Matrices {
     pub batch: usize,
     pub m: usize,
     pub n: usize,
-    /// Bytes of an element: 1 or 2.
+    /// Bytes of an element: 1, 2 or 4.
     pub size: usize,
 }
 
@@ -41,7 +41,7 @@ impl Transpose {
         }
         let tile = square_tile(chip, (m, n), most);
         let bytes = if chip.bytes().contains(&DataType::S8) { Dtype::S8 } else { Dtype::U8 };
-        Ok(Self { from, to, matrices, dtype: if size == 1 { bytes } else { Dtype::S16 }, tile })
+        Ok(Self { from, to, matrices, dtype: [bytes, Dtype::S16, Dtype::F32][size.min(4) / 2], tile })
     }
 }
 

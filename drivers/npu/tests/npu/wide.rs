@@ -138,7 +138,8 @@ fn fixed_point_forms_equal_the_reference() {
         let d = [1, rng.size(1, 6), rng.size(3, 7), rng.size(3, 7)];
         let (ty, like) = (rng.byte_type(&d), rng.byte_type(&[]));
         let x = net.input(ty.clone());
-        let mut node = match rng.range(0, 3) {
+        let mut node = match rng.range(0, 4) {
+            4 => own_op("Requantize"),
             0 => op("AveragePool"),
             1 => op("GlobalAveragePool"),
             2 => op("ReduceMean"),
@@ -153,7 +154,7 @@ fn fixed_point_forms_equal_the_reference() {
                 node.attrs.set("count_include_pad", Attr::Int(rng.range(0, 1)));
                 like = if rng.range(0, 1) == 0 { ty } else { like };
             }
-            "GlobalAveragePool" => {}
+            "GlobalAveragePool" | "Requantize" => {}
             "ReduceMean" => inputs.push(net.ints(&[2, 3])),
             _ => {
                 let other = rng.byte_type(&d);

@@ -98,6 +98,9 @@ impl Exec<'_, '_> {
                 let rescale = |v| elementwise::requantize(v, input.affine, output.target);
                 self.convert((from, input.dtype), (to, output.dtype), rescale);
             }
+            Unary::TfliteRescale { fixed, input, output } => {
+                self.convert((from, input.dtype), (to, output.dtype), |v| fixed.apply(v));
+            }
             Unary::TfliteSoftmax { input, target } => self.tflite_softmax(input, target, from, to)?,
             Unary::Softmax { table, input, target } => self.softmax(table, input, target, from, to)?,
         }

@@ -14,7 +14,7 @@ pub use resolve::{MAX_INSTRUCTIONS, Resolved, resolve};
 pub use tile::{DramTile, Tile, Window};
 
 use crate::isa::{Dtype, Opcode, Queue, Tokens};
-use ottava_hal::refmath::tflite::TfliteAdd;
+use ottava_hal::refmath::tflite::{TfliteAdd, TfliteRequant};
 use ottava_hal::refmath::{Affine, RequantMode, Target};
 
 /// One instruction that waits in a queue.
@@ -190,6 +190,7 @@ pub enum Unary {
     Lut16 { table: Tile },
     Cast { input: Operand, output: Output },
     Rescale { input: Operand, output: Output },
+    TfliteRescale { fixed: TfliteRequant, input: Operand, output: Output },
     Softmax { table: Tile, input: Operand, target: Target },
     TfliteSoftmax { input: Operand, target: Target },
 }

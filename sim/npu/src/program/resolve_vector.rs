@@ -4,7 +4,7 @@ use super::resolve::{Cx, ELEMENTS, accumulates, product};
 use super::{Binary, Pool, Tile, Unary, Work};
 use crate::error::Fault;
 use crate::isa::{Dtype, Inst, Opcode, Reg, Space, flags};
-use ottava_hal::refmath::tflite::{TfliteAdd, tflite_mul_multiplier};
+use ottava_hal::refmath::tflite::{TfliteAdd, TfliteRequant, tflite_mul_multiplier};
 use ottava_hal::refmath::tflite_softmax::TfliteSoftmax;
 use ottava_hal::refmath::{RequantMode, Target};
 
@@ -77,10 +77,9 @@ impl Cx<'_> {
         let rows = if inst.flags & flags::BROW != 0 { 1 } else { m };
         let len = if inst.flags & flags::BELEM != 0 { 1 } else { n };
         let tflite = inst.flags & flags::TFL != 0;
-        let mode = if tflite { self.mode()? } else { RequantMode::Fp32Rne };
-        if tflite && (mode == RequantMode::Fp32Rne || inst.flags & flags::QLIN != 0) {
-            let expected = "2 or 3 with TFL, and TFL without QLIN";
-            return Err(Fault::Value { what: "RQ_MODE", found: mode.as_u32().into(), expected });
+        let mode = if tflite { self.fixed_mode("2 or 3 with TFL")? } else { RequantMode::Fp32Rne };
+        if tflite && inst.flags & flags::QLIN != 0 {
+            return Err(Fault::Value { what: "the flags", found: inst.flags.into(), expected: "TFL or QLIN, not both" });
         }
         let (a, b) = (self.element(Reg::DtypeA, Reg::Sa, Reg::Za)?, self.element(Reg::DtypeW, Reg::Sb, Reg::Zb)?);
         let output = self.output(&ELEMENTS)?;
@@ -102,6 +101,15 @@ impl Cx<'_> {
             checked.map_err(|e| Fault::Constants(e.to_string()))?;
         }
         Ok(Work::Binary(binary))
+    }
+
+    /// RQ_MODE, which must be one of the Q31 modes.
+    fn fixed_mode(&self, expected: &'static str) -> Result<RequantMode> {
+        let mode = self.mode()?;
+        if mode != RequantMode::Fp32Rne {
+            return Ok(mode);
+        }
+        Err(Fault::Value { what: "RQ_MODE", found: mode.as_u32().into(), expected })
     }
 
     fn unary(&self, inst: &Inst, m: u64, n: u64) -> Result<Work> {
@@ -142,8 +150,15 @@ impl Cx<'_> {
         let (input, output) = (self.element(Reg::DtypeA, Reg::Sa, Reg::Za)?, self.output(&ELEMENTS)?);
         let from = self.elements("the operand", inst.a, size, input.dtype, Reg::PitchA)?;
         let to = self.elements("the output", inst.b, size, output.dtype, Reg::PitchO)?;
-        let cast = inst.op == Opcode::Cast;
-        let op = if cast { Unary::Cast { input, output } } else { Unary::Rescale { input, output } };
+        let op = match inst.op {
+            Opcode::Cast => Unary::Cast { input, output },
+            _ if inst.flags & flags::TFL != 0 => {
+                let mode = self.fixed_mode("2 or 3 with TFL")?;
+                let constants = TfliteRequant::new(mode, input.affine, output.target);
+                Unary::TfliteRescale { fixed: constants.map_err(|e| Fault::Constants(e.to_string()))?, input, output }
+            }
+            _ => Unary::Rescale { input, output },
+        };
         Ok(Work::Unary { op, from, to })
     }
 
@@ -190,8 +205,8 @@ impl Cx<'_> {
     }
 
     fn transpose(&self, inst: &Inst, m: u64, n: u64) -> Result<Work> {
-        let dtype = self.dtype(Reg::DtypeA, "the operand", &[Dtype::S8, Dtype::U8, Dtype::S16])?;
-        let element = if dtype == Dtype::S16 { 2 } else { 1 };
+        let dtype = self.dtype(Reg::DtypeA, "the operand", &[Dtype::S8, Dtype::U8, Dtype::S16, Dtype::F32])?;
+        let element = dtype.bytes();
         let from = self.bytes("the operand", inst.a, m, product(&[n, element]), Reg::PitchA)?;
         let to = self.bytes("the output", inst.b, n, product(&[m, element]), Reg::PitchO)?;
         Ok(Work::Xpose { from, to, element: element as u32 })

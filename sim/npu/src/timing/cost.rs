@@ -132,7 +132,7 @@ fn elements(work: &Work) -> u64 {
         Work::Binary(b) => b.out.units() / b.output.dtype.bytes(),
         Work::Unary { op: Unary::Softmax { .. } | Unary::TfliteSoftmax { .. }, from, .. } => from.units().saturating_mul(3),
         Work::Unary { op: Unary::Lut16 { .. }, from, .. } => from.units() / 2,
-        Work::Unary { op: Unary::Cast { input, .. } | Unary::Rescale { input, .. }, from, .. } => {
+        Work::Unary { op: Unary::Cast { input, .. } | Unary::Rescale { input, .. } | Unary::TfliteRescale { input, .. }, from, .. } => {
             from.units() / input.dtype.bytes()
         }
         Work::Unary { from, .. } => from.units(),
