@@ -11,3 +11,4 @@ mod network;
 mod pools;
 mod products;
 mod queues;
+mod wide;
