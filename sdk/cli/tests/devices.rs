@@ -161,7 +161,8 @@ fn new_driver_writes_a_project_and_nothing_over_another() {
     ottava(dir.path(), &["new-driver", "Ac me", "--lang", "c", "x"]).fails(2, &["lower-case"]);
 }
 
-const SWEEP: &str = r#"Sweep(vary: {"array.rows+array.cols": [8, 16, 0], "dram.bytes_per_cycle": (from: 4, to: 16, times: 2)})"#;
+const SWEEP: &str =
+    r#"Sweep(vary: {"array.rows+array.cols": [8, 16, 0], "dram.bytes_per_cycle": (from: 4, to: 16, times: 2)})"#;
 
 #[test]
 fn a_sweep_is_the_same_whole_in_shards_and_taken_up_again() {
@@ -207,7 +208,8 @@ fn a_simulated_model_has_a_page_a_trace_and_an_energy_if_there_is_a_table() {
     let said = ottava(dir.path(), &args).stdout;
     assert!(said.contains("energy: no energy table"), "{said}");
     let trace: Value = serde_json::from_str(&std::fs::read_to_string(dir.path().join("m.json")).unwrap()).unwrap();
-    let names: Vec<&str> = trace["traceEvents"].as_array().unwrap().iter().filter_map(|e| e["args"]["name"].as_str()).collect();
+    let names: Vec<&str> =
+        trace["traceEvents"].as_array().unwrap().iter().filter_map(|e| e["args"]["name"].as_str()).collect();
     for track in ["nodes", "ld", "ex", "vec", "st", "dma 0", "dram"] {
         assert!(names.contains(&track), "{track} in {names:?}");
     }

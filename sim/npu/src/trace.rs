@@ -129,13 +129,16 @@ impl Trace {
     /// A counter from its changes.
     fn steps(&mut self, name: &str, offset: u64, mut edges: Vec<(u64, f64)>) {
         edges.sort_by_key(|(at, _)| *at);
-        let mut value = 0.0_f64;
+        let (mut value, mut last) = (0.0_f64, None);
         for (i, (at, change)) in edges.iter().enumerate() {
             value += change;
             if edges.get(i + 1).is_none_or(|(next, _)| next > at) {
                 // Sums of rates that cancel leave a rounding.
                 let shown = if value.abs() < 1e-9 { 0.0 } else { value };
-                self.counter(name, at + offset, shown);
+                if last != Some(shown) {
+                    self.counter(name, at + offset, shown);
+                }
+                last = Some(shown);
             }
         }
     }

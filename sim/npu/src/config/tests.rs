@@ -77,3 +77,17 @@ fn names_and_numbers_are_printed_short() {
     assert!(rate.contains("`dram.bytes_per_cycle` is 1e308;"), "{rate}");
     assert!(message(&format!("Npu({}: 1)", "k".repeat(5000))).len() < 500);
 }
+
+#[test]
+fn every_value_of_a_product_has_its_source() {
+    for name in ["nvdla2048", "ethos_u55", "gemmini", "tpu_v1"] {
+        let (_, text) = PRESETS.iter().find(|(preset, _)| *preset == name).unwrap();
+        let values = text.lines().filter(|line| {
+            let code = line.split("//").next().unwrap_or_default().trim();
+            code.contains(|c: char| c.is_ascii_digit()) && !code.starts_with("name:")
+        });
+        for line in values {
+            assert!(line.contains("//"), "{name}: `{line}` has no source");
+        }
+    }
+}

@@ -17,8 +17,6 @@
 
 mod spec;
 mod strike;
-#[cfg(test)]
-mod tests;
 mod trial;
 
 pub use spec::{Dma, Injection, Kind, Link, Site};

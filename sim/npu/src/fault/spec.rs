@@ -67,7 +67,14 @@ pub struct Injection {
 
 /// The names of the kinds.
 const KINDS: [&str; 9] = [
-    "bit_flip", "dma_drop", "dma_delay", "dma_truncate", "token_lost", "token_stuck", "event_lost", "table_corrupt",
+    "bit_flip",
+    "dma_drop",
+    "dma_delay",
+    "dma_truncate",
+    "token_lost",
+    "token_stuck",
+    "event_lost",
+    "table_corrupt",
     "device_lost",
 ];
 

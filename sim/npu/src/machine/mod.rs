@@ -20,10 +20,10 @@ pub(crate) use memory::Chip;
 pub use memory::Memory;
 
 use crate::error::{Fault, NpuError, Violation};
+use crate::fault::{self, Injection};
 use crate::isa::{ContainerError, FIRST_FENCE_EVENT, Stream};
 use crate::program::{Step, Work, resolve};
 use crate::timing::{Cost, Timing, cost, simulate};
-use crate::fault::{self, Injection};
 use crate::{NpuConfig, verify};
 use std::collections::BTreeMap;
 

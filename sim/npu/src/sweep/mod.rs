@@ -13,8 +13,8 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-pub use file::{MAX_POINTS, Sampling, Sweep, SweepError, Values};
 pub(crate) use file::splitmix;
+pub use file::{MAX_POINTS, Sampling, Sweep, SweepError, Values};
 pub use pareto::{front, pareto};
 pub use point::{Point, fingerprint};
 pub use row::{Figures, Outcome, Row};

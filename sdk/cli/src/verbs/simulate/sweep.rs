@@ -78,7 +78,13 @@ pub fn run(args: &Args, spec: &Path, base: &NpuConfig, cx: &Context) -> Result<(
 }
 
 /// Simulates the points of this shard that have no row yet; how many those were.
-fn simulate_points(args: &Args, sweep: &Sweep, table: &mut Table, base: &NpuConfig, cx: &Context) -> Result<(usize, Option<Page>)> {
+fn simulate_points(
+    args: &Args,
+    sweep: &Sweep,
+    table: &mut Table,
+    base: &NpuConfig,
+    cx: &Context,
+) -> Result<(usize, Option<Page>)> {
     check_writable(&args.output)?;
     let (work, identity) = workload(args, cx)?;
     let identity = fingerprint([identity.to_le_bytes().as_slice(), base.to_ron().as_bytes()]);
