@@ -14,7 +14,7 @@ use ottava_hal::{
     Executable, Fence, OptionSpec, Options, Program, Queue, Result, Status, Verdict,
 };
 use ottava_npu::isa::ContainerError;
-use ottava_npu::{NpuConfig, NpuError, Program as Machine, Stream};
+use ottava_npu::{Counters, NpuConfig, NpuError, Program as Machine, Stream};
 use std::sync::Arc;
 
 /// The driver of the simulated NPU.
@@ -84,6 +84,11 @@ impl NpuDevice {
     /// and stalls are its total, and the totals together are those of every run.
     pub fn cycles(&self, program: &Program) -> Result<Vec<NodeCycles>> {
         cycles::cycles(&self.settings.config, program, &self.stream(self.lower(program)?))
+    }
+
+    /// What the last run of an executable of this driver counted; `None` before its first.
+    pub fn counters(&self, executable: &dyn Executable) -> Option<Counters> {
+        executable.as_any().downcast_ref::<NpuExecutable>()?.counters()
     }
 
     /// The steps and the stream of a program.
