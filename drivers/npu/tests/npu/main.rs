@@ -5,6 +5,7 @@ mod blobs;
 mod chips;
 mod common;
 mod elementwise;
+mod exact;
 mod faults;
 mod movement;
 mod network;
