@@ -108,7 +108,7 @@ fn of_layers(args: &Args, list: &Path, config: &NpuConfig, cx: &Context) -> Resu
 /// A quantized model: the chip takes the int8 operators, the CPU the rest.
 fn of_model(args: &Args, path: &Path, config: &NpuConfig, cx: &Context) -> Result<Answer> {
     let chip = tempfile(config)?;
-    let model = Model::load(path)?;
+    let model = cx.load(path)?;
     model.expect_graph()?;
     let device = |id: &str, options: &[(&str, String)]| DeviceEntry {
         id: id.to_owned(),
