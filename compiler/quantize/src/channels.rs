@@ -16,8 +16,8 @@ const FAST_LIMIT: f32 = 2048.0;
 const EXACT_LIMIT: f32 = (1u32 << 22) as f32;
 /// Values summed in i64 before they are added to the wide sum.
 const BLOCK: usize = 1024;
-/// Elements of rows that are summed before the wide sums are touched: tiles of a row find its rest in a near cache.
-const ROWS: usize = 16 << 10;
+/// Columns of a row at least: narrower rows are taken together.
+const WIDTH: usize = 64;
 /// Adding this to an f64 of magnitude below 2^11 rounds it to a multiple of 2^-40, ties to even: that is the last place of
 /// the sum, whose lowest bits then hold the number.
 const TO_INTEGER: f64 = 1.5 * (1u64 << (52 - FRACTION_BITS)) as f64;
@@ -126,25 +126,48 @@ impl Channel {
     }
 }
 
-/// Sums and extremes of `N` neighbouring channels over some rows of fast values.
-struct Tile<const N: usize> {
-    sums: [i64; N],
-    min: [f32; N],
-    max: [f32; N],
+/// Sums and extremes of some rows of fast values, column by column. Rows that are narrow are taken together as one row, in
+/// which a channel has several columns.
+struct Columns {
+    sums: Vec<i64>,
+    min: Vec<f32>,
+    max: Vec<f32>,
 }
 
-impl<const N: usize> Tile<N> {
-    /// Columns `at..at + N` of rows of `width`.
-    fn of(rows: &[f32], width: usize, at: usize) -> Self {
-        let (mut sums, mut min, mut max) = ([0i64; N], [f32::INFINITY; N], [f32::NEG_INFINITY; N]);
-        for values in rows.chunks_exact(width).filter_map(|row| row.get(at..)?.first_chunk::<N>()) {
-            for (i, &x) in values.iter().enumerate() {
-                sums[i] = sums[i].wrapping_add(fast_fixed(x));
-                min[i] = lesser(x, min[i]);
-                max[i] = greater(x, max[i]);
-            }
+impl Columns {
+    fn new(width: usize) -> Self {
+        Self { sums: vec![0; width], min: vec![f32::INFINITY; width], max: vec![f32::NEG_INFINITY; width] }
+    }
+
+    /// Rows of the width, at most [`BLOCK`].
+    fn add(&mut self, rows: &[f32]) {
+        let width = self.sums.len();
+        let fours = rows.chunks_exact(4 * width);
+        let rest = fours.remainder();
+        fours.for_each(|rows| add_four(rows, &mut self.sums, &mut self.min, &mut self.max));
+        for (i, &x) in rest.chunks_exact(width).flat_map(|row| row.iter().enumerate()) {
+            self.sums[i] = self.sums[i].wrapping_add(fast_fixed(x));
+            self.min[i] = lesser(x, self.min[i]);
+            self.max[i] = greater(x, self.max[i]);
         }
-        Self { sums, min, max }
+    }
+}
+
+/// Four rows. A function and loops of their own over slices of one length: only so are they compiled for the vector unit.
+#[inline(never)]
+fn add_four(rows: &[f32], sums: &mut [i64], min: &mut [f32], max: &mut [f32]) {
+    let n = rows.len() / 4;
+    let ((ab, cd), sums) = (rows.split_at(2 * n), &mut sums[..n]);
+    let ((a, b), (c, d)) = (ab.split_at(n), cd.split_at(n));
+    let (d, min, max) = (&d[..n], &mut min[..n], &mut max[..n]);
+    for i in 0..n {
+        min[i] = lesser(lesser(a[i], b[i]), lesser(lesser(c[i], d[i]), min[i]));
+        max[i] = greater(greater(a[i], b[i]), greater(greater(c[i], d[i]), max[i]));
+    }
+    for i in 0..n {
+        let (first, second) =
+            (fast_fixed(a[i]).wrapping_add(fast_fixed(b[i])), fast_fixed(c[i]).wrapping_add(fast_fixed(d[i])));
+        sums[i] = sums[i].wrapping_add(first).wrapping_add(second);
     }
 }
 
@@ -161,8 +184,7 @@ impl ChannelSums {
         self.resize(tensor, layout.channels)?;
         let fast = found.all_finite && is_fast(found.min, found.max);
         if layout.inner == 1 && fast {
-            let rows = (ROWS / layout.channels).clamp(32, BLOCK);
-            values.chunks(rows * layout.channels).for_each(|rows| self.add_rows(rows, layout.channels));
+            self.add_rows(values, layout.channels);
         } else {
             for sample in values.chunks_exact(layout.channels * layout.inner) {
                 for (c, run) in sample.chunks_exact(layout.inner).enumerate() {
@@ -174,28 +196,29 @@ impl ChannelSums {
         Ok(())
     }
 
-    /// Channels that lie next to each other: one fast value of each per row, at most [`BLOCK`] rows.
-    fn add_rows(&mut self, rows: &[f32], channels: usize) {
-        let mut at = 0;
-        while at < channels {
-            at += match channels - at {
-                8.. => self.add_tile::<8>(rows, channels, at),
-                4.. => self.add_tile::<4>(rows, channels, at),
-                _ => self.add_tile::<1>(rows, channels, at),
-            };
+    /// Channels that lie next to each other: one fast value of each per row.
+    fn add_rows(&mut self, values: &[f32], channels: usize) {
+        let width = channels * WIDTH.div_ceil(channels);
+        for block in values.chunks(BLOCK * width) {
+            let (rows, rest) = block.split_at(block.len() / width * width);
+            if !rows.is_empty() {
+                let mut columns = Columns::new(width);
+                columns.add(rows);
+                self.add_columns(&columns, rows.len() / width, channels);
+            }
+            for (i, &x) in rest.iter().enumerate() {
+                self.update(i % channels, |channel| channel.add(x));
+            }
         }
     }
 
-    /// Some channels of rows; their number.
-    fn add_tile<const N: usize>(&mut self, rows: &[f32], channels: usize, at: usize) -> usize {
-        let (tile, n_rows) = (Tile::<N>::of(rows, channels, at), rows.len() / channels);
-        for i in 0..N {
-            self.update(at + i, |channel| {
-                channel.sum = channel.sum.saturating_add(of_fast(tile.sums[i], n_rows));
-                channel.widen(tile.min[i] + 0.0, tile.max[i] + 0.0);
+    fn add_columns(&mut self, columns: &Columns, n_rows: usize, channels: usize) {
+        for (i, &sum) in columns.sums.iter().enumerate() {
+            self.update(i % channels, |channel| {
+                channel.sum = channel.sum.saturating_add(of_fast(sum, n_rows));
+                channel.widen(columns.min[i] + 0.0, columns.max[i] + 0.0);
             });
         }
-        N
     }
 
     fn update(&mut self, c: usize, change: impl FnOnce(&mut Channel)) {

@@ -61,7 +61,10 @@ impl Counts {
 
     /// Every slot that is not empty, in ascending order, with its count.
     pub(crate) fn each(&self, mut f: impl FnMut(usize, u64)) {
-        (0..BINS).map(|idx| (idx, self.get(idx))).filter(|(_, count)| *count > 0).for_each(|(idx, count)| f(idx, count));
+        (0..BINS)
+            .map(|idx| (idx, self.get(idx)))
+            .filter(|(_, count)| *count > 0)
+            .for_each(|(idx, count)| f(idx, count));
     }
 }
 

@@ -60,7 +60,6 @@ struct Watch {
 }
 
 impl Watch {
-
     /// The network, ready to run, for a batch.
     fn observed(&self, registry: &Registry, options: &SessionOptions, batch: usize) -> Result<Observed> {
         let dims = self.model.dims(batch, &options.dims)?;

@@ -27,7 +27,9 @@ impl Statistics {
     ) -> Result<Self> {
         let feed = Feed::new(data, &model.inputs(), affine)?;
         // A moving average is of one series of samples, and so are the rows of a network with a state.
-        let series = matches!(recipe.activations.observer, Observer::MovingAverage(_)) || feed.has_state() || !model.states().is_empty();
+        let series = matches!(recipe.activations.observer, Observer::MovingAverage(_))
+            || feed.has_state()
+            || !model.states().is_empty();
         let n_parts = if series || feed.n_rows < 2 { 1 } else { 2 };
         let o = CalibrateOptions { affine, shard: None, recipe: recipe.clone(), session: session.clone() };
         let parts = calibrate_parts((model, canonical.clone()), data, registry, &o, n_parts, progress)?;
