@@ -13,7 +13,7 @@ use crate::session::SessionOptions;
 use ottava_graph::Graph;
 use ottava_hal::{DataType, Tensor, ValueId};
 use ottava_quantize::apply::Observation;
-use ottava_quantize::{Calibration, ChannelLayout, Observer, fingerprint, observations};
+use ottava_quantize::{Calibration, ChannelLayout, Observer, Recipe, fingerprint, observations};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -43,8 +43,9 @@ pub struct CalibrateOptions {
     pub affine: Option<Affine>,
     /// Only a part of the rows.
     pub shard: Option<Shard>,
-    /// Also collect what this observer needs beyond the histograms (the moving average does).
-    pub observer: Option<Observer>,
+    /// Says what is to be collected: not what fuses away under this recipe, and beyond the histograms what its observer
+    /// needs (the moving average does).
+    pub recipe: Recipe,
     /// Compilation.
     pub session: SessionOptions,
 }
@@ -59,7 +60,6 @@ struct Watch {
 }
 
 impl Watch {
-
     /// The network, ready to run, for a batch.
     fn observed(&self, registry: &Registry, options: &SessionOptions, batch: usize) -> Result<Observed> {
         let dims = self.model.dims(batch, &options.dims)?;
@@ -94,7 +94,7 @@ pub(crate) fn calibrate_parts(
     model.expect_graph()?;
     let feed = Feed::new(data, &model.inputs(), options.affine)?;
     let rows = rows(model, options, feed.n_rows)?;
-    let observations = observations(&canonical);
+    let observations = observations(&canonical, &options.recipe);
     let values = observations.iter().map(|o| o.value).collect();
     let watch = Watch { model: model.clone(), values, canonical, any_order: true };
     let mut run = Run::new(watch, feed, registry, options)?;
@@ -181,7 +181,7 @@ struct Run<'a> {
     feed: Feed,
     registry: &'a Registry,
     session: SessionOptions,
-    observer: Option<Observer>,
+    observer: Observer,
     batch: usize,
     /// By batch: the last batch may be shorter.
     networks: BTreeMap<usize, Observed>,
@@ -194,9 +194,10 @@ impl<'a> Run<'a> {
         let batch_symbols = model.batch_symbols();
         // The last batch may be shorter, so each session gets its batch from its size.
         session.dims.retain(|name, _| !batch_symbols.contains(name));
-        let one_by_one = matches!(options.observer, Some(Observer::MovingAverage(_)));
+        let observer = options.recipe.activations.observer;
+        let one_by_one = matches!(observer, Observer::MovingAverage(_));
         let batch = if one_by_one { 1 } else { batch_size(model, &feed, asked_batch(model, &options.session)?)? };
-        Ok(Self { watch, feed, registry, session, observer: options.observer, batch, networks: BTreeMap::new() })
+        Ok(Self { watch, feed, registry, session, observer, batch, networks: BTreeMap::new() })
     }
 
     /// The statistics of some of the rows; progress is told in terms of `all`.
@@ -209,7 +210,7 @@ impl<'a> Run<'a> {
     ) -> Result<Calibration> {
         let id = fingerprint(&self.watch.canonical);
         let mut calibration = match self.observer {
-            Some(Observer::MovingAverage(constant)) => Calibration::with_moving_average(id, constant),
+            Observer::MovingAverage(constant) => Calibration::with_moving_average(id, constant),
             _ => Calibration::new(id),
         };
         self.each(rows, all, progress, &mut Collector { calibration: &mut calibration, observations })?;

@@ -13,8 +13,25 @@ const MAKERS: [&str; 7] =
     ["Conv", "ConvTranspose", "MaxPool", "AveragePool", "GlobalMaxPool", "GlobalAveragePool", "Resize"];
 /// Operators whose result lies as their operands do.
 const FOLLOWERS: [&str; 19] = [
-    "Abs", "Add", "BatchNormalization", "Clip", "Concat", "Div", "Elu", "Gelu", "HardSigmoid", "HardSwish", "LeakyRelu",
-    "Max", "Min", "Mul", "Relu", "Sigmoid", "Sub", "Swish", "Tanh",
+    "Abs",
+    "Add",
+    "BatchNormalization",
+    "Clip",
+    "Concat",
+    "Div",
+    "Elu",
+    "Gelu",
+    "HardSigmoid",
+    "HardSwish",
+    "LeakyRelu",
+    "Max",
+    "Min",
+    "Mul",
+    "Relu",
+    "Sigmoid",
+    "Sub",
+    "Swish",
+    "Tanh",
 ];
 
 /// Per value: whether it is an image that a node computes.
@@ -62,7 +79,11 @@ fn transposed(graph: &mut Graph, id: ValueId, away: bool) -> Option<Node> {
     let name = graph.fresh_name(&format!("{}_channels_last", graph.name_of(id)));
     let moved = graph.add_value(name.clone(), ty);
     let (from, to) = if away { (id, moved) } else { (moved, id) };
-    let perm = if away { [vec![0], (2..rank).collect(), vec![1]] } else { [vec![0, rank - 1], (1..rank - 1).collect(), vec![]] };
+    let perm = if away {
+        [vec![0], (2..rank).collect(), vec![1]]
+    } else {
+        [vec![0, rank - 1], (1..rank - 1).collect(), vec![]]
+    };
     let mut node = Node::new(name, "Transpose", 13);
     (node.inputs, node.outputs) = (vec![Some(from)], vec![to]);
     node.attrs.set("perm", Attr::Ints(perm.concat()));

@@ -17,8 +17,10 @@ use ottava_hal::Tensor;
 use ottava_runtime::Shown;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A slice ends where its observed values exceed this. Smaller slices stay in the processor's cache.
-const SLICE_BYTES: usize = 4 << 20;
+/// A slice ends where its observed values exceed this: they are looked at while they are in the processor's cache.
+const SLICE_BYTES: usize = 512 << 10;
+/// Slices keep their working memory from run to run as long as that of all observed values is not more than this.
+const KEPT_BYTES: usize = 12 << 20;
 
 /// An observed value for the time of a call.
 pub(crate) struct Seen<'a> {
@@ -77,6 +79,8 @@ struct Slice {
     outputs: Vec<(ValueId, bool)>,
     /// Values that a later slice reads.
     kept: BTreeSet<ValueId>,
+    /// Its working memory stays.
+    stays: bool,
 }
 
 impl Observed {
@@ -95,7 +99,7 @@ impl Observed {
         }
         let reference = registry.reference()?;
         let graph = canonicalize(&bound, &mut Cx::new(reference.as_ref())).map_err(|e| model.invalid(e))?;
-        let cuts = cuts(&graph).unwrap_or_else(|| vec![(0..graph.nodes.len()).collect()]);
+        let cuts = cuts(&graph).unwrap_or_else(|| vec![((0..graph.nodes.len()).collect(), 0)]);
         let rows = vec![false; graph.values.len()];
         let slices = |images: &[bool]| Slices::new((model, registry, options), &graph, &cuts, images);
         // A device without Transpose sees rows.
@@ -126,32 +130,35 @@ fn go_on(ended: &mut Result<()>, step: impl FnOnce() -> Result<()>) {
     }
 }
 
-/// The nodes of each slice; `None` where the graph is small, or where only a run decides about shapes.
-fn cuts(graph: &Graph) -> Option<Vec<Vec<usize>>> {
+/// The nodes of a slice, and the bytes that are observed of them.
+type Cut = (Vec<usize>, usize);
+
+/// The slices; `None` where only a run decides about shapes.
+fn cuts(graph: &Graph) -> Option<Vec<Cut>> {
     let outputs: BTreeSet<ValueId> = graph.outputs.iter().copied().collect();
-    let (mut cuts, mut bytes, mut total) = (vec![Vec::new()], 0usize, 0usize);
+    let mut cuts: Vec<Cut> = vec![(Vec::new(), 0)];
     for (i, node) in graph.nodes.iter().enumerate() {
         let mut own = 0usize;
         for id in &node.outputs {
             let len = graph.ty(*id).byte_len()?;
             own = own.saturating_add(if outputs.contains(id) { len } else { 0 });
         }
-        if bytes.saturating_add(own) > SLICE_BYTES && cuts.last().is_some_and(|c: &Vec<usize>| !c.is_empty()) {
-            cuts.push(Vec::new());
-            bytes = 0;
+        let full = |(nodes, bytes): &Cut| !nodes.is_empty() && bytes.saturating_add(own) > SLICE_BYTES;
+        if cuts.last().is_some_and(full) {
+            cuts.push((Vec::new(), 0));
         }
-        cuts.last_mut()?.push(i);
-        bytes = bytes.saturating_add(own);
-        total = total.saturating_add(own);
+        let (nodes, bytes) = cuts.last_mut()?;
+        nodes.push(i);
+        *bytes = bytes.saturating_add(own);
     }
-    (total > 2 * SLICE_BYTES && cuts.len() > 1).then_some(cuts)
+    Some(cuts)
 }
 
 impl Slices {
     fn new(
         (model, registry, options): (&Model, &Registry, &SessionOptions),
         graph: &Graph,
-        cuts: &[Vec<usize>],
+        cuts: &[Cut],
         images: &[bool],
     ) -> Result<Self> {
         let (mut observed, mut constants) = (BTreeMap::<ValueId, Vec<usize>>::new(), Vec::new());
@@ -162,7 +169,9 @@ impl Slices {
             }
         }
         let (mut slices, mut kept) = (Vec::with_capacity(cuts.len()), BTreeSet::new());
-        for (number, nodes) in cuts.iter().enumerate().rev() {
+        let mut memory = 0usize;
+        for (number, (nodes, bytes)) in cuts.iter().enumerate().rev() {
+            memory = memory.saturating_add(*bytes);
             let cut = extract(graph, &format!("{}.{number}", graph.name), nodes);
             let mut part = Graph { opsets: graph.opsets.clone(), ..from_program(&cut.program) };
             let inner = |id: &ValueId| images[id.0];
@@ -170,7 +179,8 @@ impl Slices {
             (0..cut.inputs.len()).filter(|i| inner(&cut.inputs[*i])).for_each(|i| take_in(&mut part, i));
             let session = Session::of_graph(model, &part, registry, options)?;
             let outputs = cut.outputs.iter().map(|id| (*id, images[id.0])).collect();
-            slices.push(Slice { session, inputs: cut.inputs.clone(), outputs, kept: kept.clone() });
+            let stays = memory <= KEPT_BYTES;
+            slices.push(Slice { session, inputs: cut.inputs.clone(), outputs, kept: kept.clone(), stays });
             kept.extend(cut.inputs);
         }
         slices.reverse();
@@ -196,7 +206,7 @@ impl Slices {
                 });
             })?;
             ended?;
-            if self.slices.len() > 1 {
+            if !slice.stays {
                 slice.session.release();
             }
         }
