@@ -15,7 +15,7 @@ use ottava_hal::{
 };
 use ottava_npu::isa::ContainerError;
 use ottava_npu::timing::Timed;
-use ottava_npu::{NpuConfig, NpuError, Program as Machine, Stream};
+use ottava_npu::{Counters, NpuConfig, NpuError, Program as Machine, Stream};
 use std::sync::Arc;
 
 /// The driver of the simulated NPU.
@@ -95,6 +95,11 @@ impl NpuDevice {
     /// As [`Self::cycles`], of what [`Self::timed`] gave for the same program.
     pub fn cycles_of(&self, program: &Program, timed: &Timed) -> Vec<NodeCycles> {
         cycles::cycles(program, timed)
+    }
+
+    /// What the last run of an executable of this driver counted; `None` before its first.
+    pub fn counters(&self, executable: &dyn Executable) -> Option<Counters> {
+        executable.as_any().downcast_ref::<NpuExecutable>()?.counters()
     }
 
     /// The steps and the stream of a program.

@@ -4,8 +4,9 @@ use super::{bad_shape, clamped, input, output, params_of, same_elements};
 use crate::lower::{Builder, Chip, Form, Softmax};
 use crate::rows::byte;
 use ottava_hal::capability::Operand;
-use ottava_hal::refmath::SoftmaxLut;
-use ottava_hal::{Error, Node, Reason, Result};
+use ottava_hal::refmath::tflite_softmax::TfliteSoftmax;
+use ottava_hal::refmath::{RefmathError, SoftmaxLut};
+use ottava_hal::{Error, Node, Reason, RequantMode, Result};
 
 /// Operator sets from this one on have rows along one axis only.
 const ALONG_AXIS: u32 = 13;
@@ -26,10 +27,16 @@ pub(crate) fn lower(builder: &mut Builder<'_>, node: &Node) -> Result<()> {
         return Err(bad_shape(format!("rows along axis {axis} of {dims:?}, supported: the last axis")));
     }
     same_elements(builder, x, y)?;
-    let lut = SoftmaxLut::new(from.scale, to.target());
-    let lut = lut.map_err(|e| Error::unsupported(Reason::QuantScheme, e.to_string()))?;
-    let bytes: Vec<u8> = lut.table.iter().flat_map(|e| e.to_le_bytes()).collect();
-    let table = builder.pack(&bytes)?;
+    let model = |e: RefmathError| Error::unsupported(Reason::QuantScheme, e.to_string());
+    let fixed = node.requant.is_some_and(|mode| mode != RequantMode::Fp32Rne);
+    let table = if fixed && TfliteSoftmax::fits(to.target()) {
+        TfliteSoftmax::new(from.scale, 1.0, (to.lo, to.hi)).map_err(model)?;
+        None
+    } else {
+        let lut = SoftmaxLut::new(from.scale, to.target()).map_err(model)?;
+        let bytes: Vec<u8> = lut.table.iter().flat_map(|e| e.to_le_bytes()).collect();
+        Some(builder.pack(&bytes)?)
+    };
     let (at, into) = (builder.want(x, Form::Plain)?, builder.make(y, Form::Plain)?);
     let step = Softmax::new(builder.chip, (at, from), table, (into, to), (rows, len))?;
     builder.step(vec![at], into, step);
