@@ -7,6 +7,7 @@
 //! | `kinds` | what each operator is to the quantizer |
 //! | `plan` | which nodes are quantized, what fuses, which values share parameters |
 //! | `placement` | what the search for mixed precision asks about a plan |
+//! | `blocked` | weights in blocks, which are stored as integers and computed with as floats |
 //! | `groups` | the union-find behind shared parameters |
 //! | `ranges` | from calibration to parameters |
 //! | `learnable` | the products whose roundings can be learned |
@@ -16,6 +17,9 @@
 //! | `dynamic` | the other way: activations quantized at run time |
 //! | `report` | what was done and what was not |
 
+mod blocked;
+#[cfg(test)]
+mod blocked_tests;
 mod builder;
 mod dynamic;
 mod emit;

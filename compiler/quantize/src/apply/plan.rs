@@ -18,6 +18,7 @@
 use ottava_graph::{Graph, Uses, masks};
 use ottava_hal::{Node, ValueId};
 
+use super::blocked::blocked;
 use super::groups::Groups;
 use super::kinds::{Kind, data_slots, is_float, is_norm, kind_of};
 use super::ranges::Ranges;
@@ -203,6 +204,9 @@ impl Plan {
         let node = &graph.nodes[idx];
         if !node.outputs.iter().all(|out| is_float(graph, *out)) || node.outputs.is_empty() {
             return Fate::Float("it does not compute 32-bit floats".to_owned());
+        }
+        if let Some(blocked) = blocked(graph, recipe, node) {
+            return Fate::Float(blocked.reason());
         }
         let kind = &self.kinds[idx];
         if let Kind::Float(reason) = kind {

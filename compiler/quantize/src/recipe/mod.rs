@@ -12,7 +12,7 @@ use ottava_hal::DataType;
 
 use crate::observers::Observer;
 use crate::params::{Grid, Target};
-use crate::weights::{WeightMethod, WeightZero};
+use crate::weights::{Grids, WeightMethod, WeightZero};
 
 /// The version of the text form.
 pub const VERSION: u32 = 1;
@@ -81,7 +81,7 @@ impl Activations {
 /// How weights are quantized.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Weights {
-    /// s8, u8 or s4.
+    /// s8, u8, s4 or u4.
     pub dtype: DataType,
     /// How many weights share a scale.
     pub granularity: Granularity,
@@ -108,8 +108,16 @@ impl Weights {
         match self.dtype {
             DataType::U8 => Grid::U8_WEIGHTS,
             DataType::S4 => Grid::S4_WEIGHTS,
+            DataType::U4 => Grid::U4_WEIGHTS,
             _ => Grid::S8_WEIGHTS,
         }
+    }
+
+    /// The same, and all integers of the storage, which a free zero point may use.
+    pub fn grids(&self) -> Grids {
+        let symmetric = self.grid();
+        let whole = self.dtype.storage_range().map_or(symmetric, |(qmin, qmax)| Grid { qmin, qmax });
+        Grids { symmetric, whole }
     }
 }
 
@@ -120,7 +128,7 @@ pub enum Granularity {
     PerTensor,
     /// Those of one output channel.
     PerChannel,
-    /// So many consecutive ones along the reduction.
+    /// So many consecutive ones along the reduction: stored as integers, computed with as floats.
     Blocked(usize),
 }
 

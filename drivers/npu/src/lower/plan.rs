@@ -140,7 +140,7 @@ mod tests {
                 let Plan { mt, nt, kt, .. } = plan;
                 assert!(2 * mt * kt <= a && 2 * mt * nt * 4 <= acc, "{plan:?}");
                 assert!(2 * kt * nt + TABLE_SLOTS * ENTRY * nt <= w, "{plan:?}");
-                assert_eq!(plan.slices.iter().map(Slice::len).sum::<usize>(), sums.iter().product());
+                assert_eq!(plan.slices.iter().map(Slice::len).sum::<usize>(), sums.iter().product::<usize>());
             }
         }
         let chip = Chip::new(&NpuConfig::parse("Npu(sram: (w: (bytes: 49, banks: 1)))").unwrap());

@@ -62,7 +62,7 @@ fn outside(tile: &DramTile) -> Fault {
 
 /// The on-chip memories. Tiles lie inside them, which `resolve` has checked against the same configuration.
 #[derive(Clone, Debug)]
-pub(super) struct Chip {
+pub(crate) struct Chip {
     a: Vec<u8>,
     w: Vec<u8>,
     pub acc: Vec<i32>,
