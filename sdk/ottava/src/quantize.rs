@@ -13,6 +13,7 @@ use crate::session::SessionOptions;
 use crate::storage::Devices;
 use ottava_graph::{Diagnostic, Graph, Phase};
 use ottava_hal::RequantMode;
+use ottava_import::ExportOptions;
 use ottava_quantize::recipe::NodeRule;
 use ottava_quantize::{Calibration, Quantized, Recipe};
 use std::collections::BTreeMap;
@@ -153,9 +154,9 @@ impl Model {
         let names = values.chain(self.graph.nodes.iter().map(|n| n.name.clone()));
         // A rescaled value under its old name would be compared with numbers that it no longer has.
         let kept = names.filter(|name| !rescaled.contains(name)).collect();
-        crate::compact::compact(&mut graph, &kept);
-        let metadata = BTreeMap::from([("ottava.recipe".to_owned(), report.recipe.clone())]);
-        let bytes = Model { graph, ..self.clone() }.to_bytes(metadata)?;
+        let unnamed = crate::compact::compact(&mut graph, &kept);
+        let options = ExportOptions { metadata: recipe_entry(&report.recipe), unnamed };
+        let bytes = Model { graph, ..self.clone() }.to_file(&options)?;
         let model = Model::from_bytes(&self.origin, &bytes)?;
         Ok(QuantizedModel { model, bytes, report, macs, mixed, diagnostics })
     }
@@ -173,8 +174,7 @@ impl QuantizedModel {
     /// QuantizeLinear, for runtimes that know only this form. Notes name what has no such form and what rounds otherwise.
     pub fn into_qoperator(self) -> Result<Self> {
         let (graph, notes) = ottava_compiler::to_qoperator(&self.model.graph).map_err(|e| self.model.invalid(e))?;
-        let metadata = BTreeMap::from([("ottava.recipe".to_owned(), self.report.recipe.clone())]);
-        let bytes = Model { graph, ..self.model.clone() }.to_bytes(metadata)?;
+        let bytes = Model { graph, ..self.model.clone() }.to_bytes(recipe_entry(&self.report.recipe))?;
         let model = Model::from_bytes(&self.model.origin, &bytes)?;
         let diagnostics = self.diagnostics.into_iter().chain(notes).collect();
         Ok(Self { model, bytes, diagnostics, ..self })
@@ -185,6 +185,18 @@ impl QuantizedModel {
         let path = path.as_ref();
         std::fs::write(path, &self.bytes).map_err(|e| Error::writing(codes::MODEL_WRITE, path, &e))
     }
+}
+
+/// The recipe as an entry of the file's metadata: on one line, without what it does not ask for.
+fn recipe_entry(recipe: &str) -> BTreeMap<String, String> {
+    const ABSENT: [&str; 5] =
+        ["preprocess: None,", "integer_only: false,", "target_sqnr_db: None,", "max_float_macs: None,", "nodes: [],"];
+    let lines = recipe.lines().map(str::trim).filter(|line| !ABSENT.contains(line));
+    let line = lines.map(|line| match line.split_once(": ") {
+        Some((key, value)) if !key.contains('"') => format!("{key}:{value}"),
+        _ => line.to_owned(),
+    });
+    BTreeMap::from([("ottava.recipe".to_owned(), line.collect())])
 }
 
 /// Choices that exist but are not carried out by this version are refused, never skipped.
@@ -254,5 +266,22 @@ fn recipe_error(e: ottava_quantize::Error, text: &str) -> Error {
     match help {
         Some(help) => error.help(help),
         None => error,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_recipe_of_a_file_reads_back() {
+        let mut recipe = Recipe::default();
+        let plain = &recipe_entry(&recipe.to_ron())["ottava.recipe"];
+        assert_eq!(Recipe::parse(plain).expect("a recipe").to_ron(), recipe.to_ron());
+        assert!(plain.len() < 240 && !plain.contains('\n'), "{plain}");
+        recipe.keep_float("a: b \" nodes: [], c");
+        recipe.integer_only = true;
+        let entry = &recipe_entry(&recipe.to_ron())["ottava.recipe"];
+        assert_eq!(Recipe::parse(entry).expect("a recipe").to_ron(), recipe.to_ron());
     }
 }

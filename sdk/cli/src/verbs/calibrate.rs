@@ -5,7 +5,7 @@ use crate::failure::{Failure, Result};
 use crate::options::{NetworkArgs, refuse_same, shard, write_file};
 use crate::text::bytes;
 use crate::ui::Answer;
-use ottava::{CalibrateOptions, Calibration, Data, Model, Shard};
+use ottava::{CalibrateOptions, Calibration, Data, Shard};
 use serde_json::json;
 use std::path::PathBuf;
 use std::time::Instant;
@@ -32,8 +32,9 @@ pub struct Args {
     /// Join the statistics of shards.
     #[arg(long, value_name = "S.calib", num_args = 1.., conflicts_with_all = ["model", "data", "shard"])]
     merge: Vec<PathBuf>,
-    /// Recipe whose `preprocess` block prepares a folder of images, and whose observer says what to collect beyond
-    /// histograms: a moving average is of one series of samples, and cannot be merged.
+    /// Recipe whose `preprocess` block prepares a folder of images, and which says what to collect: what an activation
+    /// reads only where the recipe keeps either in float, and what its observer needs beyond histograms (a moving average
+    /// is of one series of samples, and cannot be merged). Without it, what the default recipe needs.
     #[arg(long, value_name = "R.ron")]
     recipe: Option<PathBuf>,
     #[command(flatten)]
@@ -44,14 +45,14 @@ fn collect(args: &Args, cx: &Context) -> Result<Calibration> {
     let (Some(model), Some(data)) = (&args.model, &args.data) else {
         return Err(Failure::Usage("name a model and `--data`, or `--merge` files".to_owned()));
     };
-    let model = Model::load(model)?;
+    let model = cx.load(model)?;
     cx.ui.diagnostics(&model.diagnostics);
     let recipe = args.recipe.as_ref().map(|path| ottava::load_recipe(path)).transpose()?;
     let data = Data::load(data, recipe.as_ref().and_then(|r| r.preprocess.as_ref()))?;
     let options = CalibrateOptions {
         affine: args.network.affine,
         shard: args.shard,
-        observer: recipe.map(|r| r.activations.observer),
+        recipe: recipe.unwrap_or_default(),
         session: args.network.session(&cx.registry, &model)?,
     };
     let bar = cx.ui.bar("calibrate");

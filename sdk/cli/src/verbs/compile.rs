@@ -5,7 +5,7 @@ use crate::failure::{Failure, Result};
 use crate::options::{NetworkArgs, refuse_same, write_file};
 use crate::text::{bytes, table, time};
 use crate::ui::Answer;
-use ottava::{Compiled, DeviceMemory, Diagnostic, GraphText, Model, PassReport, Phase};
+use ottava::{Compiled, DeviceMemory, Diagnostic, GraphText, PassReport, Phase};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 
@@ -50,7 +50,7 @@ enum Emit {
 
 /// Compiles and saves, or shows the graph.
 pub fn run(args: &Args, cx: &Context) -> Result<Answer> {
-    let model = Model::load(&args.model)?;
+    let model = cx.load(&args.model)?;
     let options = args.network.session(&cx.registry, &model)?;
     if let Some(phase) = args.stop_after {
         let phase = match phase {

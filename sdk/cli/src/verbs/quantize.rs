@@ -173,7 +173,7 @@ pub fn run(args: &Args, cx: &Context) -> Result<Answer> {
         taken.push(output);
     }
     let recipe = recipe(args)?;
-    let model = Model::load(&args.model)?;
+    let model = cx.load(&args.model)?;
     cx.ui.diagnostics(&model.diagnostics);
     let mut quantized = quantize(args, cx, &model, recipe.clone())?;
     if args.format.as_deref() == Some("qoperator") {
