@@ -5,7 +5,7 @@ use crate::failure::{Failure, Result};
 use crate::options::{NetworkArgs, refuse_same, write_file};
 use crate::text::{count, table};
 use crate::ui::Answer;
-use ottava::{Config, DeviceEntry, Model, Placement, Session};
+use ottava::{Config, DeviceEntry, Placement, Session};
 use ottava_driver_npu::{NodeCycles, NpuDevice, NpuDriver};
 use ottava_npu::config::{NpuConfig, Timing};
 use ottava_npu::layers::{self, LayerReport, Report};

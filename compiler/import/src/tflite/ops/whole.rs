@@ -10,7 +10,6 @@ use super::more::only_plain;
 use super::quantize::{FLOAT, INT32};
 use super::shape::normal_axis;
 use crate::onnx::raw::Refusal;
-use ottava_graph::Attr;
 use ottava_hal::{DataType, Tensor, ValueId};
 
 /// ONNX's number of booleans.
