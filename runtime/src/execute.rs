@@ -10,17 +10,20 @@ use crate::guard;
 use crate::options::Limits;
 use crate::progress::{Failure, Next};
 use crate::script::Op;
+use crate::shown::{Show, Shown};
 use ottava_hal::{Dim, Error, Notify, Result, Status, Submission, Tensor, TensorType};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// An inference that runs in a context.
-pub(crate) struct Run<'a> {
+pub(crate) struct Run<'a, 's, 'f> {
     pub compiled: &'a Compiled,
     pub cx: &'a mut Context,
     pub inputs: &'a [Tensor],
     pub outputs: &'a mut [Tensor],
     pub limits: Limits,
+    /// Outputs are shown instead of copied.
+    pub show: Option<&'a mut Show<'s, 'f>>,
 }
 
 /// What went wrong in a step; the device to blame, if it is not the step's own.
@@ -30,13 +33,14 @@ fn own(error: Error) -> Blamed {
     (None, error)
 }
 
-impl Run<'_> {
+impl Run<'_, '_, '_> {
     /// Runs to the end. After a failure the context is not used again.
     pub fn run(&mut self) -> Result<(), Failure> {
         self.cx.clear();
         if self.compiled.script.is_concurrent { self.concurrent() } else { self.serial() }?;
         self.cx.runs += 1;
         self.finish_outputs();
+        self.show_rest();
         Ok(())
     }
 
@@ -119,7 +123,7 @@ impl Run<'_> {
             Op::Call { device, .. } => self.call(step, device).map_err(own),
             Op::Dynamic { device, partition } => self.run_dynamic(device, partition).map_err(own),
             Op::Write { slot, device } => self.write(slot, device).map_err(|e| (Some(device), e)),
-            Op::Read { slot, device } => self.read(slot, device).map_err(|e| (Some(device), e)),
+            Op::Read { slot, device } => self.deliver(slot, device).map_err(|e| (Some(device), e)),
             Op::Move { slot, from, to } => self.relay(slot, from, to),
         }
     }
@@ -191,6 +195,25 @@ impl Run<'_> {
             return Err(Error::invalid(format!("slot `{name}` is {found}, the plan has {} bytes for it", to.len)));
         }
         guard::call(self.compiled.device_id(device), || to.buffer.write(to.offset, data.bytes()))
+    }
+
+    /// Device to host memory, unless it is an output that the caller only looks at.
+    fn deliver(&mut self, slot: usize, device: usize) -> Result<()> {
+        let is_output = matches!(self.compiled.sources[slot], Source::Output(_));
+        let in_host = self.host(slot).is_some();
+        match (&mut self.show, &self.cx.memory[device][slot]) {
+            (Some(show), Some(from)) if is_output && !in_host => {
+                let ty = &self.compiled.plan.slots[slot].ty;
+                guard::call(self.compiled.device_id(device), || show.show_slot(&self.compiled.plan, slot, ty, from))
+            }
+            _ => self.read(slot, device),
+        }
+    }
+
+    /// Shows the outputs that no device had in its memory.
+    fn show_rest(&mut self) {
+        let Some(show) = &mut self.show else { return };
+        self.outputs.iter().enumerate().for_each(|(i, value)| show.show(i, Shown::of(value)));
     }
 
     /// Device to host memory: into the caller's output if it is one and fits.

@@ -10,6 +10,7 @@ use crate::options::{DeviceEntry, Limits, RunOptions, RunnerOptions};
 use crate::pending::{Pending, pair};
 use crate::progress::Failure;
 use crate::report::{RunReport, fill};
+use crate::shown::{self, See, Show};
 use crate::workers::Workers;
 use ottava_hal::{CompileOptions, Device, Error, Result, Status, Tensor};
 use ottava_plan::{Partition, Plan};
@@ -139,6 +140,23 @@ impl Runner {
         self.inner.run_into(inputs, outputs, Limits { profile: options.profile, deadline })
     }
 
+    /// As [`Self::run`], but the outputs are only shown, where they lie: `see` gets each of them once. After an error it may
+    /// have got some.
+    pub fn run_shown(
+        &self,
+        inputs: &[Tensor],
+        options: RunOptions,
+        deadline: Option<Instant>,
+        see: &mut See<'_>,
+    ) -> Result<RunReport> {
+        self.inner.run_shown(inputs, Limits { profile: options.profile, deadline }, see)
+    }
+
+    /// Whether [`Self::run_shown`] shows outputs while they are computed, and uses their memory again.
+    pub fn shows_inside(&self) -> bool {
+        shown::shows_inside(&self.inner.admission.current())
+    }
+
     /// Starts an inference and returns at once; inferences beyond the limit wait their turn.
     pub fn run_async(&self, inputs: Vec<Tensor>, options: RunOptions, deadline: Option<Instant>) -> Result<Pending> {
         self.inner.check_inputs(&inputs)?;
@@ -163,7 +181,30 @@ impl Inner {
         Ok((outputs, report))
     }
 
+    fn run_shown(&self, inputs: &[Tensor], limits: Limits, see: &mut See<'_>) -> Result<RunReport> {
+        let compiled = self.admission.current();
+        if limits.deadline.is_none() && shown::shows_inside(&compiled) {
+            self.check_inputs(inputs)?;
+            shown::run_inside(&compiled, inputs, see)?;
+            return Ok(RunReport::default());
+        }
+        let nothing = |slot: usize| Tensor::zeros(self.plan.slots[slot].ty.dtype, &[0]);
+        let mut outputs = kept(&self.plan).map(nothing).collect::<Result<Vec<_>>>()?;
+        let mut show = Show::new(see, outputs.len());
+        self.run_with(inputs, &mut outputs, limits, Some(&mut show))
+    }
+
     fn run_into(&self, inputs: &[Tensor], outputs: &mut [Tensor], limits: Limits) -> Result<RunReport> {
+        self.run_with(inputs, outputs, limits, None)
+    }
+
+    fn run_with(
+        &self,
+        inputs: &[Tensor],
+        outputs: &mut [Tensor],
+        limits: Limits,
+        mut show: Option<&mut Show<'_, '_>>,
+    ) -> Result<RunReport> {
         self.check_inputs(inputs)?;
         if outputs.len() != kept(&self.plan).count() {
             let (found, expected) = (outputs.len(), kept(&self.plan).count());
@@ -174,7 +215,8 @@ impl Inner {
         let recover = |current: &Arc<Compiled>, losses: &[Loss]| self.healer.recover(current, losses);
         loop {
             let entry = self.admission.enter(limits.deadline, &recover)?;
-            let (device, error) = match self.attempt(&entry.current, inputs, outputs, limits, &mut report) {
+            let asked = (limits, show.as_deref_mut());
+            let (device, error) = match self.attempt(&entry.current, inputs, outputs, asked, &mut report) {
                 Ok(()) => {
                     entry.current.count_served();
                     self.admission.leave(entry);
@@ -182,13 +224,18 @@ impl Inner {
                 }
                 Err(failure) => failure,
             };
+            let again = show.as_ref().is_none_or(|show| !show.has_begun());
             match device {
-                Some(device) if is_loss(&error) && report.reruns < MAX_RERUNS => {
+                Some(device) if is_loss(&error) && report.reruns < MAX_RERUNS && again => {
                     let loss = Loss { device: entry.current.device_id(device).to_owned(), error };
                     let device = loss.device.clone();
                     self.admission.leave_lost(entry, loss, limits.deadline, &recover)?;
                     self.healer.count_rerun(&device);
                     report.reruns += 1;
+                }
+                _ if !again => {
+                    self.admission.leave(entry);
+                    return Err(error);
                 }
                 _ => {
                     self.admission.leave(entry);
@@ -205,7 +252,7 @@ impl Inner {
         compiled: &Compiled,
         inputs: &[Tensor],
         outputs: &mut [Tensor],
-        limits: Limits,
+        (limits, show): (Limits, Option<&mut Show<'_, '_>>),
         report: &mut RunReport,
     ) -> Result<(), (Option<usize>, Error)> {
         let begin = Instant::now();
@@ -213,7 +260,7 @@ impl Inner {
             let what = format!("memory and queue of an inference on device `{}`", compiled.device_id(d));
             (Some(d), guard::context(e, &what))
         })?;
-        let result = Run { compiled, cx: &mut cx, inputs, outputs, limits }.run();
+        let result = Run { compiled, cx: &mut cx, inputs, outputs, limits, show }.run();
         if let Err(failure) = result {
             return Err(named(compiled, failure));
         }

@@ -16,6 +16,7 @@ use crate::channels::{ChannelLayout, ChannelSums};
 use crate::error::{Error, Result};
 use crate::histogram::Histogram;
 use crate::observers::Ema;
+use crate::scan::Extremes;
 
 const MAGIC: &[u8; 8] = b"OTVCALIB";
 const VERSION: u32 = 2;
@@ -93,27 +94,27 @@ impl Calibration {
     /// Adds the values of a tensor. `sample` is the index of the sample in the whole data set (of a batch: its first); it
     /// only serves to name a sample that holds NaN or infinities.
     pub fn observe(&mut self, tensor: &str, values: &[f32], sample: u64) {
-        let constant = self.moving_average;
-        let stats = self.stats_mut(tensor);
-        let bad_before = stats.histogram.nan() + stats.histogram.infinite();
-        stats.histogram.observe(values);
-        if stats.histogram.nan() + stats.histogram.infinite() > bad_before {
-            stats.first_bad_sample = Some(stats.first_bad_sample.map_or(sample, |first| first.min(sample)));
-        }
-        if let Some(constant) = constant {
-            let mut own = Histogram::new();
-            own.observe(values);
-            if let Some((lo, hi)) = own.extremes() {
-                stats.ema = Some(Ema::update(stats.ema, constant, lo, hi));
-            }
-        }
+        self.survey(tensor, values, sample);
     }
 
     /// As [`Calibration::observe`], and sums each channel as well.
     pub fn observe_channels(&mut self, tensor: &str, values: &[f32], layout: ChannelLayout, sample: u64) -> Result<()> {
-        self.stats_mut(tensor).channels.observe(tensor, values, layout)?;
-        self.observe(tensor, values, sample);
-        Ok(())
+        layout.expect_fits(tensor, values)?;
+        let found = self.survey(tensor, values, sample);
+        self.stats_mut(tensor).channels.observe(tensor, values, layout, found)
+    }
+
+    fn survey(&mut self, tensor: &str, values: &[f32], sample: u64) -> Extremes {
+        let constant = self.moving_average;
+        let stats = self.stats_mut(tensor);
+        let found = stats.histogram.survey(values);
+        if !found.all_finite {
+            stats.first_bad_sample = Some(stats.first_bad_sample.map_or(sample, |first| first.min(sample)));
+        }
+        if let Some(constant) = constant.filter(|_| found.min <= found.max) {
+            stats.ema = Some(Ema::update(stats.ema, constant, found.min, found.max));
+        }
+        found
     }
 
     /// Counts samples; call it once per batch.

@@ -6,7 +6,7 @@
 
 use crate::bytes::{Reader, put_varint};
 use crate::error::{Error, Result};
-use crate::scan::{extremes, greater, lesser};
+use crate::scan::{Extremes, extremes, greater, lesser};
 
 /// Fractional bits of the sums.
 const FRACTION_BITS: i32 = 40;
@@ -16,10 +16,11 @@ const FAST_LIMIT: f32 = 2048.0;
 const EXACT_LIMIT: f32 = (1u32 << 22) as f32;
 /// Values summed in i64 before they are added to the wide sum.
 const BLOCK: usize = 1024;
-/// Channels of a row that are summed together.
-const TILE: usize = 16;
-/// Adding this to an f64 below 2^51 rounds it to an integer, ties to even, which the lowest bits of the sum then hold.
-const TO_INTEGER: f64 = 1.5 * (1u64 << 52) as f64;
+/// Columns of a row at least: narrower rows are taken together.
+const WIDTH: usize = 64;
+/// Adding this to an f64 of magnitude below 2^11 rounds it to a multiple of 2^-40, ties to even: that is the last place of
+/// the sum, whose lowest bits then hold the number.
+const TO_INTEGER: f64 = 1.5 * (1u64 << (52 - FRACTION_BITS)) as f64;
 
 /// Where the channels of a flattened tensor are: element `i` belongs to channel `(i / inner) % channels`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,6 +37,19 @@ impl ChannelLayout {
         let channels = *shape.get(axis)?;
         let inner = shape[axis + 1..].iter().try_fold(1usize, |n, &d| n.checked_mul(d))?;
         (channels > 0 && inner > 0).then_some(Self { channels, inner })
+    }
+
+    /// Fails unless the values are whole samples of this layout.
+    pub(crate) fn expect_fits(self, tensor: &str, values: &[f32]) -> Result<()> {
+        let period = self.channels.checked_mul(self.inner).filter(|p| *p > 0);
+        if period.is_some_and(|p| values.len().is_multiple_of(p)) {
+            return Ok(());
+        }
+        Err(Error::BadObservation {
+            tensor: tensor.to_owned(),
+            found: format!("{} values", values.len()),
+            expected: format!("a multiple of {} channels of {}", self.channels, self.inner),
+        })
     }
 }
 
@@ -64,7 +78,7 @@ fn fixed(x: f32) -> i128 {
 /// The same number as [`fixed`] but for a constant, [`TO_INTEGER`]'s bits, for `|x|` below [`FAST_LIMIT`].
 #[inline(always)]
 fn fast_fixed(x: f32) -> i64 {
-    (f64::from(x) * (1i64 << FRACTION_BITS) as f64 + TO_INTEGER).to_bits() as i64
+    (f64::from(x) + TO_INTEGER).to_bits() as i64
 }
 
 /// The sum of `n` numbers from the wrapped sum of their [`fast_fixed`].
@@ -97,11 +111,11 @@ impl Channel {
         self.extremes = (self.extremes.0.min(min), self.extremes.1.max(max));
     }
 
-    /// Values that lie next to each other.
-    fn add_run(&mut self, values: &[f32]) {
+    /// Values that lie next to each other; `fast` if all are finite and [`is_fast`].
+    fn add_run(&mut self, values: &[f32], fast: bool) {
         for block in values.chunks(BLOCK) {
-            let found = extremes(block);
-            if found.all_finite && is_fast(found.min, found.max) {
+            if fast {
+                let found = extremes(block);
                 let sum = block.iter().fold(0i64, |sum, &x| sum.wrapping_add(fast_fixed(x)));
                 self.sum = self.sum.saturating_add(of_fast(sum, block.len()));
                 self.widen(found.min, found.max);
@@ -112,54 +126,69 @@ impl Channel {
     }
 }
 
-/// Sums and extremes of neighbouring channels over some rows.
-struct Tile {
-    sums: [i64; TILE],
-    min: [f32; TILE],
-    max: [f32; TILE],
-    /// Products with zero, summed: NaN where a value was not finite.
-    poison: [f32; TILE],
+/// Sums and extremes of some rows of fast values, column by column. Rows that are narrow are taken together as one row, in
+/// which a channel has several columns.
+struct Columns {
+    sums: Vec<i64>,
+    min: Vec<f32>,
+    max: Vec<f32>,
 }
 
-impl Tile {
-    /// Columns `at..at + TILE` of rows of `width`.
-    fn of(rows: &[f32], width: usize, at: usize) -> Self {
-        let mut tile =
-            Self { sums: [0; TILE], min: [f32::INFINITY; TILE], max: [f32::NEG_INFINITY; TILE], poison: [0.0; TILE] };
-        for values in rows.chunks_exact(width).filter_map(|row| row[at..].first_chunk::<TILE>()) {
-            for (i, &x) in values.iter().enumerate() {
-                tile.sums[i] = tile.sums[i].wrapping_add(fast_fixed(x));
-                tile.min[i] = lesser(x, tile.min[i]);
-                tile.max[i] = greater(x, tile.max[i]);
-                tile.poison[i] += x * 0.0;
-            }
-        }
-        tile
+impl Columns {
+    fn new(width: usize) -> Self {
+        Self { sums: vec![0; width], min: vec![f32::INFINITY; width], max: vec![f32::NEG_INFINITY; width] }
     }
 
-    fn is_fast(&self) -> bool {
-        (0..TILE).all(|i| self.poison[i] == 0.0 && is_fast(self.min[i], self.max[i]))
+    /// Rows of the width, at most [`BLOCK`].
+    fn add(&mut self, rows: &[f32]) {
+        let width = self.sums.len();
+        let fours = rows.chunks_exact(4 * width);
+        let rest = fours.remainder();
+        fours.for_each(|rows| add_four(rows, &mut self.sums, &mut self.min, &mut self.max));
+        for (i, &x) in rest.chunks_exact(width).flat_map(|row| row.iter().enumerate()) {
+            self.sums[i] = self.sums[i].wrapping_add(fast_fixed(x));
+            self.min[i] = lesser(x, self.min[i]);
+            self.max[i] = greater(x, self.max[i]);
+        }
+    }
+}
+
+/// Four rows. A function and loops of their own over slices of one length: only so are they compiled for the vector unit.
+#[inline(never)]
+fn add_four(rows: &[f32], sums: &mut [i64], min: &mut [f32], max: &mut [f32]) {
+    let n = rows.len() / 4;
+    let ((ab, cd), sums) = (rows.split_at(2 * n), &mut sums[..n]);
+    let ((a, b), (c, d)) = (ab.split_at(n), cd.split_at(n));
+    let (d, min, max) = (&d[..n], &mut min[..n], &mut max[..n]);
+    for i in 0..n {
+        min[i] = lesser(lesser(a[i], b[i]), lesser(lesser(c[i], d[i]), min[i]));
+        max[i] = greater(greater(a[i], b[i]), greater(greater(c[i], d[i]), max[i]));
+    }
+    for i in 0..n {
+        let (first, second) =
+            (fast_fixed(a[i]).wrapping_add(fast_fixed(b[i])), fast_fixed(c[i]).wrapping_add(fast_fixed(d[i])));
+        sums[i] = sums[i].wrapping_add(first).wrapping_add(second);
     }
 }
 
 impl ChannelSums {
-    /// Adds a tensor, or several samples of it.
-    pub(crate) fn observe(&mut self, tensor: &str, values: &[f32], layout: ChannelLayout) -> Result<()> {
-        let period = layout.channels.checked_mul(layout.inner).filter(|p| *p > 0);
-        let Some(period) = period.filter(|p| values.len().is_multiple_of(*p)) else {
-            return Err(Error::BadObservation {
-                tensor: tensor.to_owned(),
-                found: format!("{} values", values.len()),
-                expected: format!("a multiple of {} channels of {}", layout.channels, layout.inner),
-            });
-        };
+    /// Adds a tensor, or several samples of it, in which this was found.
+    pub(crate) fn observe(
+        &mut self,
+        tensor: &str,
+        values: &[f32],
+        layout: ChannelLayout,
+        found: Extremes,
+    ) -> Result<()> {
+        layout.expect_fits(tensor, values)?;
         self.resize(tensor, layout.channels)?;
-        if layout.inner == 1 {
-            values.chunks(BLOCK * layout.channels).for_each(|rows| self.add_rows(rows, layout.channels));
+        let fast = found.all_finite && is_fast(found.min, found.max);
+        if layout.inner == 1 && fast {
+            self.add_rows(values, layout.channels);
         } else {
-            for sample in values.chunks_exact(period) {
+            for sample in values.chunks_exact(layout.channels * layout.inner) {
                 for (c, run) in sample.chunks_exact(layout.inner).enumerate() {
-                    self.update(c, |channel| channel.add_run(run));
+                    self.update(c, |channel| channel.add_run(run, fast));
                 }
             }
         }
@@ -167,23 +196,28 @@ impl ChannelSums {
         Ok(())
     }
 
-    /// Channels that lie next to each other: one value of each per row, at most [`BLOCK`] rows.
-    fn add_rows(&mut self, rows: &[f32], channels: usize) {
-        let n_rows = rows.len() / channels;
-        let mut at = 0;
-        while at < channels {
-            let end = channels.min(at + TILE);
-            let tile = (end - at == TILE).then(|| Tile::of(rows, channels, at)).filter(Tile::is_fast);
-            for c in at..end {
-                self.update(c, |channel| match &tile {
-                    Some(tile) => {
-                        channel.sum = channel.sum.saturating_add(of_fast(tile.sums[c - at], n_rows));
-                        channel.widen(tile.min[c - at] + 0.0, tile.max[c - at] + 0.0);
-                    }
-                    None => rows.iter().skip(c).step_by(channels).for_each(|&x| channel.add(x)),
-                });
+    /// Channels that lie next to each other: one fast value of each per row.
+    fn add_rows(&mut self, values: &[f32], channels: usize) {
+        let width = channels * WIDTH.div_ceil(channels);
+        for block in values.chunks(BLOCK * width) {
+            let (rows, rest) = block.split_at(block.len() / width * width);
+            if !rows.is_empty() {
+                let mut columns = Columns::new(width);
+                columns.add(rows);
+                self.add_columns(&columns, rows.len() / width, channels);
             }
-            at = end;
+            for (i, &x) in rest.iter().enumerate() {
+                self.update(i % channels, |channel| channel.add(x));
+            }
+        }
+    }
+
+    fn add_columns(&mut self, columns: &Columns, n_rows: usize, channels: usize) {
+        for (i, &sum) in columns.sums.iter().enumerate() {
+            self.update(i % channels, |channel| {
+                channel.sum = channel.sum.saturating_add(of_fast(sum, n_rows));
+                channel.widen(columns.min[i] + 0.0, columns.max[i] + 0.0);
+            });
         }
     }
 
@@ -283,15 +317,18 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    fn observe(sums: &mut ChannelSums, values: &[f32], channels: usize, inner: usize) -> Result<()> {
+        sums.observe("x", values, ChannelLayout { channels, inner }, extremes(values))
+    }
+
     #[test]
     fn means_of_both_layouts() {
         let mut nchw = ChannelSums::default();
-        nchw.observe("x", &[1.0, 3.0, -1.0, -2.0, 5.0, 7.0, 0.0, 0.0], ChannelLayout { channels: 2, inner: 2 })
-            .unwrap();
+        observe(&mut nchw, &[1.0, 3.0, -1.0, -2.0, 5.0, 7.0, 0.0, 0.0], 2, 2).unwrap();
         assert_eq!(nchw.means(), [4.0, -0.75]);
         assert_eq!(nchw.extremes(), [(1.0, 7.0), (-2.0, 0.0)]);
         let mut rows = ChannelSums::default();
-        rows.observe("x", &[1.0, 10.0, 2.0, 20.0], ChannelLayout { channels: 2, inner: 1 }).unwrap();
+        observe(&mut rows, &[1.0, 10.0, 2.0, 20.0], 2, 1).unwrap();
         assert_eq!(rows.means(), [1.5, 15.0]);
     }
 
@@ -306,10 +343,9 @@ mod tests {
     #[test]
     fn wrong_shapes_are_named() {
         let mut sums = ChannelSums::default();
-        let two = ChannelLayout { channels: 2, inner: 1 };
-        assert!(sums.observe("x", &[1.0, 2.0, 3.0], two).is_err());
-        sums.observe("x", &[1.0, 2.0], two).unwrap();
-        let error = sums.observe("x", &[1.0, 2.0, 3.0], ChannelLayout { channels: 3, inner: 1 }).unwrap_err();
+        assert!(observe(&mut sums, &[1.0, 2.0, 3.0], 2, 1).is_err());
+        observe(&mut sums, &[1.0, 2.0], 2, 1).unwrap();
+        let error = observe(&mut sums, &[1.0, 2.0, 3.0], 3, 1).unwrap_err();
         assert!(error.to_string().contains("`x`: 3 channels, expected 2 channels"), "{error}");
     }
 
@@ -334,23 +370,22 @@ mod tests {
         ) {
             let values: Vec<f32> = values.into_iter().map(|x| if few && !x.is_finite() { 0.5 } else { x }).collect();
             let mut rows = ChannelSums::default();
-            rows.observe("x", &values, ChannelLayout { channels: 40, inner: 1 }).unwrap();
+            observe(&mut rows, &values, 40, 1).unwrap();
             let columns: Vec<f32> = (0..40).flat_map(|c| values.iter().skip(c).step_by(40).copied()).collect();
             let mut runs = ChannelSums::default();
-            runs.observe("x", &columns, ChannelLayout { channels: 40, inner: 21 }).unwrap();
+            observe(&mut runs, &columns, 40, 21).unwrap();
             prop_assert_eq!(rows, runs);
         }
 
         #[test]
         fn order_leaves_no_trace(values in prop::collection::vec(any::<f32>(), 0..3000).prop_shuffle()) {
-            let one = ChannelLayout { channels: 1, inner: 1 };
             let mut a = ChannelSums::default();
-            a.observe("x", &values, one).unwrap();
+            observe(&mut a, &values, 1, 1).unwrap();
             let mut sorted = values;
             sorted.sort_by(f32::total_cmp);
             let mut b = ChannelSums::default();
             for part in sorted.chunks(17) {
-                b.observe("x", part, ChannelLayout { channels: 1, inner: part.len() }).unwrap();
+                observe(&mut b, part, 1, part.len()).unwrap();
             }
             prop_assert_eq!(a.extremes(), if b.sums.is_empty() { vec![(0.0, 0.0)] } else { b.extremes() });
             prop_assert_eq!(a.sums, if b.sums.is_empty() { vec![0] } else { b.sums });

@@ -9,13 +9,12 @@
 //! zeros and whether all values are finite, the second computes bin numbers.
 
 use crate::bytes::{Reader, put_varint};
+use crate::counts::{Counts, ORIGIN, bin_fast, coarser, count_chunk};
 use crate::error::Result;
 use crate::scan::{Extremes, extremes};
 
-/// Number of bins.
-pub const BINS: usize = 4096;
-/// Bin numbers are shifted by this much to index the counts.
-const ORIGIN: i32 = 2048;
+pub(crate) use crate::counts::BINS;
+
 /// The smallest exponent: every f32 is a multiple of 2^-149.
 pub const MIN_EXPONENT: i32 = -149;
 /// The exponent of the largest finite f32: 127 - 10.
@@ -24,16 +23,12 @@ pub const MAX_EXPONENT: i32 = 117;
 const MIN_FAST_EXPONENT: i32 = -126;
 /// Elements per chunk: 8 KiB, so that the second pass reads from the first-level cache.
 const CHUNK: usize = 2048;
-/// Elements whose bin numbers are computed together before they are counted.
-const BLOCK: usize = 64;
-/// The bins and, behind them, one spare slot per position of a block for zeros; spare slots are 0 between calls.
-const SLOTS: usize = BINS + BLOCK;
 
 /// A histogram with exact extremes and exact counts of everything that is not binned.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Histogram {
     exponent: i32,
-    counts: Box<[u64; SLOTS]>,
+    counts: Counts,
     min: f32,
     max: f32,
     finite: u64,
@@ -47,7 +42,7 @@ impl Default for Histogram {
     fn default() -> Self {
         Self {
             exponent: MIN_EXPONENT,
-            counts: Box::new([0; SLOTS]),
+            counts: Counts::for_values(0),
             min: f32::INFINITY,
             max: f32::NEG_INFINITY,
             finite: 0,
@@ -73,32 +68,6 @@ pub(crate) fn pow2(e: i32) -> f64 {
     f64::from_bits(((1023 + i64::from(e)) as u64) << 52)
 }
 
-/// Adding this rounds a float of magnitude below 2^22 to an integer, which the lowest bits of the sum then hold.
-const TO_INTEGER: f32 = 1.5 * (1u32 << 23) as f32;
-
-/// `floor(x * 2^-k)`, exact, for `|x * 2^-k| < 2048`. The product is exact unless it is denormal; its nearest integer is
-/// then 0 either way. `nearest * 2^k` is exact (or infinite, beyond every `x`), so comparing it with `x` itself says
-/// whether rounding went up.
-#[inline(always)]
-fn bin_fast(x: f32, inverse: f32, step: f32) -> i32 {
-    let sum = x * inverse + TO_INTEGER;
-    let nearest = sum - TO_INTEGER;
-    let bin = (sum.to_bits() as i32).wrapping_sub(TO_INTEGER.to_bits() as i32);
-    bin.wrapping_sub(i32::from(x < nearest * step))
-}
-
-/// The slots of a block: of its bin, or for a zero the spare slot of its position. A function and a loop of its own, over
-/// indices that are known to be small: only so is it compiled for the vector unit, with overflow checks as without.
-#[inline(never)]
-fn slots_of(block: &[f32; BLOCK], inverse: f32, step: f32, slots: &mut [i32; BLOCK]) {
-    for i in 0..BLOCK {
-        let x = block[i];
-        let is_zero = i32::from(x == 0.0).wrapping_neg();
-        let bin = bin_fast(x, inverse, step).wrapping_add(ORIGIN);
-        slots[i] = (bin & !is_zero) | ((BINS + i) as i32 & is_zero);
-    }
-}
-
 /// `floor(x * 2^-k)`, exact for every exponent: f64 holds every such product.
 fn bin_wide(x: f32, inverse: f64) -> i32 {
     (f64::from(x) * inverse).floor() as i32
@@ -112,17 +81,25 @@ impl Histogram {
 
     /// Counts `values`. NaN and infinities are counted apart and enter neither bins nor range.
     pub fn observe(&mut self, values: &[f32]) {
+        self.survey(values);
+    }
+
+    /// As [`Self::observe`]; what it has found: the extremes of the finite values, and whether all are.
+    pub(crate) fn survey(&mut self, values: &[f32]) -> Extremes {
+        let mut all = Extremes::NONE;
         for chunk in values.chunks(CHUNK) {
             let found = extremes(chunk);
             if found.all_finite {
                 self.observe_finite(chunk, &found);
+                all = all.with(found);
             } else {
-                self.observe_mixed(chunk);
+                all = all.with(self.observe_mixed(chunk));
             }
         }
+        all
     }
 
-    fn observe_mixed(&mut self, chunk: &[f32]) {
+    fn observe_mixed(&mut self, chunk: &[f32]) -> Extremes {
         let mut finite = Vec::with_capacity(chunk.len());
         for &x in chunk {
             match x {
@@ -132,52 +109,41 @@ impl Histogram {
                 x => finite.push(x),
             }
         }
+        let found = extremes(&finite);
         if !finite.is_empty() {
-            let found = extremes(&finite);
             self.observe_finite(&finite, &found);
         }
+        Extremes { all_finite: false, ..found }
     }
 
     fn observe_finite(&mut self, chunk: &[f32], found: &Extremes) {
         self.min = self.min.min(found.min);
         self.max = self.max.max(found.max);
         self.coarsen(exponent_for(found.min).max(exponent_for(found.max)));
-        self.finite += chunk.len() as u64;
-        self.zeros += u64::from(found.zeros);
-        self.count_bins(chunk);
+        self.finite = self.finite.saturating_add(chunk.len() as u64);
+        self.counts.make_room(self.finite);
+        self.zeros = self.zeros.saturating_add(self.count_bins(chunk, found));
     }
 
-    fn count_bins(&mut self, chunk: &[f32]) {
+    /// Counts a chunk; the number of its zeros, which are in no bin.
+    fn count_bins(&mut self, chunk: &[f32], found: &Extremes) -> u64 {
         let inverse = pow2(-self.exponent);
         if self.exponent < MIN_FAST_EXPONENT {
-            for &x in chunk.iter().filter(|x| **x != 0.0) {
-                self.counts[(bin_wide(x, inverse) + ORIGIN) as usize] += 1;
-            }
-            return;
+            let others = chunk.iter().filter(|x| **x != 0.0);
+            let mut binned = 0;
+            others.for_each(|x| {
+                binned += 1;
+                self.counts.add((bin_wide(*x, inverse) + ORIGIN) as usize, 1);
+            });
+            return chunk.len() as u64 - binned;
         }
-        // Half of what follows a ReLU is zero. Zeros are not binned: each goes to the spare slot of its own position,
-        // since incrementing one slot over and over would wait for the previous store every time.
-        let (inverse, step) = (inverse as f32, pow2(self.exponent) as f32);
-        let (blocks, rest) = chunk.as_chunks::<BLOCK>();
-        let mut slots = [0; BLOCK];
-        for block in blocks {
-            slots_of(block, inverse, step, &mut slots);
-            self.count_slots(&slots);
-        }
-        if !rest.is_empty() {
-            let mut block = [0.0; BLOCK];
-            block[..rest.len()].copy_from_slice(rest);
-            slots_of(&block, inverse, step, &mut slots);
-            self.count_slots(&slots[..rest.len()]);
-        }
-        self.counts[BINS..].fill(0);
-    }
-
-    #[inline(always)]
-    fn count_slots(&mut self, slots: &[i32]) {
-        for &slot in slots {
-            let count = &mut self.counts[slot as usize];
-            *count = count.wrapping_add(1);
+        let factors = (inverse as f32, pow2(self.exponent) as f32);
+        let slot = |x: f32| bin_fast::<false>(x, factors) + ORIGIN;
+        let slots = (slot(found.min), slot(found.max));
+        match (&mut self.counts, self.exponent <= 0) {
+            (Counts::Narrow(counts), true) => count_chunk::<u32, true>(counts, chunk, factors, slots),
+            (Counts::Narrow(counts), false) => count_chunk::<u32, false>(counts, chunk, factors, slots),
+            (Counts::Wide(counts), _) => count_chunk::<u64, false>(counts, chunk, factors, slots),
         }
     }
 
@@ -191,22 +157,17 @@ impl Histogram {
         if self.finite == self.zeros {
             return;
         }
-        let mut moved = Box::new([0; SLOTS]);
-        for (idx, &count) in self.counts.iter().enumerate().filter(|(_, count)| **count > 0) {
-            let bin = (idx as i32 - ORIGIN) >> by.min(31);
-            moved[(bin + ORIGIN) as usize] += count;
-        }
+        let mut moved = Counts::for_values(self.finite);
+        self.counts.each(|idx, count| moved.add(coarser(idx, by), count));
         self.counts = moved;
     }
 
     /// Adds another histogram. The result is that of observing both multisets.
     pub fn merge(&mut self, other: &Self) {
         self.coarsen(other.exponent);
-        let by = (self.exponent - other.exponent).min(31);
-        for (idx, &count) in other.counts.iter().enumerate().filter(|(_, count)| **count > 0) {
-            let target = &mut self.counts[(((idx as i32 - ORIGIN) >> by) + ORIGIN) as usize];
-            *target = target.saturating_add(count);
-        }
+        let by = self.exponent - other.exponent;
+        self.counts.make_room(self.finite.saturating_add(other.finite));
+        other.counts.each(|idx, count| self.counts.add(coarser(idx, by), count));
         self.min = self.min.min(other.min);
         self.max = self.max.max(other.max);
         for (mine, theirs) in [
@@ -257,12 +218,12 @@ impl Histogram {
 
     /// The count of bin `bin` in [-2048, 2047]; 0 outside.
     pub fn bin(&self, bin: i32) -> u64 {
-        usize::try_from(bin + ORIGIN).ok().and_then(|idx| self.counts[..BINS].get(idx)).copied().unwrap_or(0)
+        bin.checked_add(ORIGIN).and_then(|idx| usize::try_from(idx).ok()).map_or(0, |idx| self.counts.get(idx))
     }
 
     /// The non-empty bins in ascending order, as (bin number, count).
     pub fn bins(&self) -> impl Iterator<Item = (i32, u64)> + '_ {
-        self.counts.iter().enumerate().filter(|(_, c)| **c > 0).map(|(idx, &c)| (idx as i32 - ORIGIN, c))
+        (0..BINS).map(|idx| (idx as i32 - ORIGIN, self.counts.get(idx))).filter(|(_, count)| *count > 0)
     }
 
     /// The value below which the share `p` of all finite values lies, interpolated inside its bin and clamped to the
@@ -305,13 +266,12 @@ impl Histogram {
         for count in [self.finite, self.zeros, self.nan, self.pos_inf, self.neg_inf] {
             put_varint(out, count);
         }
-        let first = self.counts.iter().position(|&c| c > 0).unwrap_or(0);
-        let end = self.counts.iter().rposition(|&c| c > 0).map_or(0, |last| last + 1);
+        let is_used = |idx: &usize| self.counts.get(*idx) > 0;
+        let first = (0..BINS).find(is_used).unwrap_or(0);
+        let end = (0..BINS).rev().find(is_used).map_or(0, |last| last + 1);
         out.extend((first as u16).to_le_bytes());
         out.extend(((end - first) as u16).to_le_bytes());
-        for &count in &self.counts[first..end] {
-            put_varint(out, count);
-        }
+        (first..end).for_each(|idx| put_varint(out, self.counts.get(idx)));
     }
 
     /// Reads what [`Histogram::write`] wrote; anything that no multiset could have produced is refused.
@@ -329,13 +289,18 @@ impl Histogram {
             *count = reader.varint()?;
         }
         let (first, len) = (usize::from(reader.u16()?), usize::from(reader.u16()?));
-        let Some(counts) = histogram.counts[..BINS].get_mut(first..first + len) else {
+        if first + len > BINS {
             return Err(reader.error(format!("bins {first} to {}", first + len), "bins 0 to 4096"));
-        };
+        }
+        histogram.counts = Counts::for_values(histogram.finite);
         let mut binned = 0u64;
-        for count in counts {
-            *count = reader.varint()?;
-            binned = binned.saturating_add(*count);
+        for idx in first..first + len {
+            let count = reader.varint()?;
+            binned = binned.saturating_add(count);
+            if binned > histogram.finite {
+                break;
+            }
+            histogram.counts.add(idx, count);
         }
         if histogram.finite > 0 {
             (histogram.min, histogram.max) = (min, max);

@@ -103,8 +103,9 @@ proptest! {
         for &x in values.iter().filter(|x| x.is_finite() && **x != 0.0) {
             expect[((f64::from(x) / pow2(h.exponent())).floor() as i32 + 2048) as usize] += 1;
         }
-        prop_assert_eq!(&h.counts[..BINS], &expect[..]);
-        prop_assert!(h.counts[BINS..].iter().all(|c| *c == 0));
+        let found: Vec<u64> = (-2048..2048).map(|bin| h.bin(bin)).collect();
+        prop_assert_eq!(found, expect);
+        prop_assert_eq!(h.zeros() as usize, values.iter().filter(|x| **x == 0.0).count());
         let k = values.iter().filter(|x| x.is_finite()).map(|x| exponent_for(*x)).max();
         prop_assert_eq!(h.exponent(), k.unwrap_or(MIN_EXPONENT));
     }

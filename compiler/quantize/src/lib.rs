@@ -20,6 +20,7 @@ mod bytes;
 pub mod calibration;
 pub mod channels;
 mod corrections;
+mod counts;
 pub mod error;
 pub mod histogram;
 pub mod observers;

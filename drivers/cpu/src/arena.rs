@@ -17,7 +17,7 @@ pub(crate) const ALIGN: usize = 64;
 pub(crate) enum Place {
     /// The caller's input of this index.
     Input(usize),
-    /// The caller's output of this index; only ever written.
+    /// The caller's output of this index. A value that lies there is read from there.
     Output(usize),
     /// A constant of this index.
     Const(usize),
@@ -84,6 +84,9 @@ pub(crate) struct Io<'a> {
     pub(crate) scratch: &'a mut [u8],
     reads: &'a [Place],
     inputs: &'a [&'a [u8]],
+    /// The outputs before and behind the one that the step writes; the index of the first one behind.
+    outputs: [&'a [&'a mut [u8]]; 2],
+    behind: usize,
     constants: &'a [Tensor],
     ranges: &'a [Range<usize>],
     /// The parts of the arena that the step does not write, each with its offset.
@@ -107,15 +110,17 @@ impl Memory<'_, '_> {
             _ => none,
         };
         let ([out, scratch], rest) = carve(self.arena, own.clone(), scratch)?;
-        let out = match step.write {
-            Place::Buffer(_) => out,
+        let (out, outputs, behind): (&mut [u8], [&[&mut [u8]]; 2], usize) = match step.write {
+            Place::Buffer(_) => (out, [&*self.outputs, &[]], self.outputs.len()),
             Place::Output(i) => {
-                self.outputs.get_mut(i).map(|o| &mut **o).ok_or_else(|| inconsistent("unknown output"))?
+                let (before, rest) = self.outputs.split_at_mut_checked(i).unwrap_or_default();
+                let (own, behind) = rest.split_first_mut().ok_or_else(|| inconsistent("unknown output"))?;
+                (own, [&*before, &*behind], i + 1)
             }
             Place::Input(_) | Place::Const(_) => return Err(inconsistent("a step writes what is read-only")),
         };
         let (inputs, constants, ranges) = (self.inputs, self.constants, self.ranges);
-        Ok(Io { out, scratch, reads: &step.reads, inputs, constants, ranges, rest, own })
+        Ok(Io { out, scratch, reads: &step.reads, inputs, outputs, behind, constants, ranges, rest, own })
     }
 
     /// Overwrites a buffer that nobody may read any more, so that tests see a plan that reuses memory too early.
@@ -149,7 +154,7 @@ impl<'a> Io<'a> {
             Place::Input(k) => self.inputs.get(k).copied().ok_or_else(unknown),
             Place::Const(k) => self.constants.get(k).map(Tensor::bytes).ok_or_else(unknown),
             Place::Buffer(k) => self.buffer(self.ranges.get(k).ok_or_else(unknown)?),
-            Place::Output(_) => Err(inconsistent("an output is read")),
+            Place::Output(k) => self.output(k),
         }
     }
 
@@ -159,6 +164,12 @@ impl<'a> Io<'a> {
         let Place::Buffer(k) = *self.reads.get(i)? else { return None };
         let range = self.ranges.get(k).filter(|r| !r.is_empty() && r.end <= self.own.end)?;
         range.start.checked_sub(self.own.start)
+    }
+
+    fn output(&self, k: usize) -> Result<&'a [u8]> {
+        let [before, behind] = self.outputs;
+        let found = before.get(k).or_else(|| behind.get(k.checked_sub(self.behind)?));
+        found.map(|bytes| &**bytes).ok_or_else(|| inconsistent("an operand is the output that its step writes"))
     }
 
     fn buffer(&self, range: &Range<usize>) -> Result<&'a [u8]> {

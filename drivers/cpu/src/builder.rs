@@ -7,6 +7,7 @@ use crate::blob::Packs;
 use crate::chains::Chains;
 use crate::elementwise;
 use crate::form::{Form, channels_first};
+use crate::ops::movement::channels_last_outputs;
 use crate::relayout;
 use crate::sharing::Sharing;
 use ottava_hal::{Error, Node, Program, Reason, Result, Tensor, TensorType, ValueId};
@@ -63,6 +64,8 @@ pub(crate) struct Builder<'p> {
     taken: Vec<bool>,
     /// Per value: whether a node reads it as images, channels last.
     read_as_images: Vec<bool>,
+    /// Per value: the program output that is its transposition to channels last.
+    channels_last: Vec<Option<ValueId>>,
 }
 
 impl<'p> Builder<'p> {
@@ -82,7 +85,20 @@ impl<'p> Builder<'p> {
         }
         let (groups, buffers, constants) = (vec![], vec![], vec![]);
         let (chains, taken) = (Chains::of(program), vec![false; program.values.len()]);
-        Self { program, isa, groups, buffers, constants, packs, chains, forms, read_by_node, taken, read_as_images }
+        Self {
+            program,
+            isa,
+            groups,
+            buffers,
+            constants,
+            packs,
+            chains,
+            forms,
+            read_by_node,
+            taken,
+            read_as_images,
+            channels_last: channels_last_outputs(program),
+        }
     }
 
     /// Starts the group of a node.
@@ -194,8 +210,8 @@ impl<'p> Builder<'p> {
         Place::Const(self.constants.len() - 1)
     }
 
-    /// Where a node writes its result, in the internal form of a layout. A program output that no node reads again is
-    /// written straight into the caller's buffer where the forms agree.
+    /// Where a node writes its result, in the internal form of a layout. A program output is written straight into the
+    /// caller's buffer where the forms agree; nodes that read it find it there.
     pub(crate) fn result(&mut self, id: ValueId, nhwc: bool) -> Result<Place> {
         let form = Form::inside(self.ty(id), nhwc);
         self.result_in(id, form)
@@ -210,7 +226,7 @@ impl<'p> Builder<'p> {
     }
 
     fn result_in(&mut self, id: ValueId, form: Form) -> Result<Place> {
-        let place = match self.only_output(id).filter(|_| form == Form::OUTSIDE) {
+        let place = match self.output_in(id, form) {
             Some(i) => Place::Output(i),
             None => self.buffer(bytes_of(self.ty(id))?),
         };
@@ -218,13 +234,24 @@ impl<'p> Builder<'p> {
         Ok(place)
     }
 
-    /// The output index of a value that is one program output and nothing else.
-    pub(crate) fn only_output(&self, id: ValueId) -> Option<usize> {
-        let mut places = self.program.outputs.iter().enumerate().filter(|(_, o)| **o == id).map(|(i, _)| i);
-        match (places.next(), places.next()) {
-            (Some(i), None) if !self.read_by_node[id.0] => Some(i),
+    /// The one program output that has a value's bytes in this form: the value itself, or its transposition.
+    fn output_in(&self, id: ValueId, form: Form) -> Option<usize> {
+        match form {
+            Form::OUTSIDE => self.output_index(id),
+            Form { nhwc: true, flipped: false } => self.channels_last[id.0].and_then(|y| self.output_index(y)),
             _ => None,
         }
+    }
+
+    /// The index of a value that is a program output exactly once.
+    fn output_index(&self, id: ValueId) -> Option<usize> {
+        let mut places = self.program.outputs.iter().enumerate().filter(|(_, o)| **o == id).map(|(i, _)| i);
+        places.next().filter(|_| places.next().is_none())
+    }
+
+    /// The output index of a value that is one program output and nothing else.
+    pub(crate) fn only_output(&self, id: ValueId) -> Option<usize> {
+        self.output_index(id).filter(|_| !self.read_by_node[id.0])
     }
 
     /// Says that `to` has the bytes at `place`, in this form.

@@ -6,14 +6,14 @@ use crate::batches::{Progress, asked_batch, batch_size, with_data_dims};
 use crate::data::{Affine, Data, Feed, batches_of};
 use crate::error::{Error, Result, codes};
 use crate::model::Model;
-use crate::observed::Observed;
+use crate::observed::{Observed, Seen};
 use crate::probe;
 use crate::registry::Registry;
 use crate::session::SessionOptions;
 use ottava_graph::Graph;
 use ottava_hal::{DataType, Tensor, ValueId};
 use ottava_quantize::apply::Observation;
-use ottava_quantize::{Calibration, ChannelLayout, Observer, fingerprint, observations};
+use ottava_quantize::{Calibration, ChannelLayout, Observer, Recipe, fingerprint, observations};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -43,8 +43,9 @@ pub struct CalibrateOptions {
     pub affine: Option<Affine>,
     /// Only a part of the rows.
     pub shard: Option<Shard>,
-    /// Also collect what this observer needs beyond the histograms (the moving average does).
-    pub observer: Option<Observer>,
+    /// Says what is to be collected: not what fuses away under this recipe, and beyond the histograms what its observer
+    /// needs (the moving average does).
+    pub recipe: Recipe,
     /// Compilation.
     pub session: SessionOptions,
 }
@@ -54,18 +55,16 @@ struct Watch {
     model: Model,
     values: Vec<ValueId>,
     canonical: Graph,
+    /// Images may be seen channels last.
+    any_order: bool,
 }
 
 impl Watch {
-    fn new(model: &Model, canonical: Graph, values: Vec<ValueId>) -> Self {
-        Self { values, model: model.clone(), canonical }
-    }
-
     /// The network, ready to run, for a batch.
     fn observed(&self, registry: &Registry, options: &SessionOptions, batch: usize) -> Result<Observed> {
         let dims = self.model.dims(batch, &options.dims)?;
         let bound = ottava_graph::bind(&self.canonical, &dims, 1).map_err(|e| self.model.invalid(e))?;
-        Observed::new((&self.model, registry, options), bound, self.values.iter().copied())
+        Observed::new((&self.model, registry, options), bound, self.values.iter().copied(), self.any_order)
     }
 }
 
@@ -95,8 +94,9 @@ pub(crate) fn calibrate_parts(
     model.expect_graph()?;
     let feed = Feed::new(data, &model.inputs(), options.affine)?;
     let rows = rows(model, options, feed.n_rows)?;
-    let observations = observations(&canonical);
-    let watch = Watch::new(model, canonical, observations.iter().map(|o| o.value).collect());
+    let observations = observations(&canonical, &options.recipe);
+    let values = observations.iter().map(|o| o.value).collect();
+    let watch = Watch { model: model.clone(), values, canonical, any_order: true };
     let mut run = Run::new(watch, feed, registry, options)?;
     let part = |index: usize| {
         let part = Shard { index, count: n_parts }.rows(rows.len());
@@ -117,17 +117,26 @@ pub(crate) fn watch_values(
 ) -> Result<()> {
     let feed = Feed::new(data, &model.inputs(), options.affine)?;
     let rows = 0..feed.n_rows;
-    let mut run = Run::new(Watch::new(model, canonical.clone(), values), feed, registry, options)?;
+    let watch = Watch { model: model.clone(), values, canonical: canonical.clone(), any_order: false };
+    let mut run = Run::new(watch, feed, registry, options)?;
     run.each(rows.clone(), rows, progress, &mut Batches { values: BTreeMap::new(), each: &mut each })
 }
 
 /// Takes observed values as they are made.
 trait Sink {
-    /// The value of number `i` in a batch that begins at row `start`.
-    fn value(&mut self, i: usize, value: &Tensor, start: usize) -> Result<()>;
+    /// The value of number `i` in a batch of `size` rows that begins at row `start`; the first `count` rows are data.
+    fn value(&mut self, i: usize, value: &Seen<'_>, rows: Rows) -> Result<()>;
 
     /// The batch is complete; it had so many rows.
     fn batch(&mut self, count: usize);
+}
+
+/// The rows of a batch.
+#[derive(Clone, Copy)]
+struct Rows {
+    start: usize,
+    size: usize,
+    count: usize,
 }
 
 /// Keeps statistics.
@@ -137,9 +146,9 @@ struct Collector<'a> {
 }
 
 impl Sink for Collector<'_> {
-    fn value(&mut self, i: usize, value: &Tensor, start: usize) -> Result<()> {
+    fn value(&mut self, i: usize, value: &Seen<'_>, rows: Rows) -> Result<()> {
         let Some(observation) = self.observations.get(i) else { return Ok(()) };
-        observe(self.calibration, observation, value, start as u64)
+        observe(self.calibration, observation, value, rows)
     }
 
     fn batch(&mut self, count: usize) {
@@ -154,8 +163,9 @@ struct Batches<'a> {
 }
 
 impl Sink for Batches<'_> {
-    fn value(&mut self, i: usize, value: &Tensor, _: usize) -> Result<()> {
-        self.values.insert(i, value.clone());
+    fn value(&mut self, i: usize, value: &Seen<'_>, rows: Rows) -> Result<()> {
+        let all = crate::observed::tensor(&value.value)?;
+        self.values.insert(i, crate::batches::first_rows(&all, rows.size, rows.count)?);
         Ok(())
     }
 
@@ -171,7 +181,7 @@ struct Run<'a> {
     feed: Feed,
     registry: &'a Registry,
     session: SessionOptions,
-    observer: Option<Observer>,
+    observer: Observer,
     batch: usize,
     /// By batch: the last batch may be shorter.
     networks: BTreeMap<usize, Observed>,
@@ -184,9 +194,10 @@ impl<'a> Run<'a> {
         let batch_symbols = model.batch_symbols();
         // The last batch may be shorter, so each session gets its batch from its size.
         session.dims.retain(|name, _| !batch_symbols.contains(name));
-        let one_by_one = matches!(options.observer, Some(Observer::MovingAverage(_)));
+        let observer = options.recipe.activations.observer;
+        let one_by_one = matches!(observer, Observer::MovingAverage(_));
         let batch = if one_by_one { 1 } else { batch_size(model, &feed, asked_batch(model, &options.session)?)? };
-        Ok(Self { watch, feed, registry, session, observer: options.observer, batch, networks: BTreeMap::new() })
+        Ok(Self { watch, feed, registry, session, observer, batch, networks: BTreeMap::new() })
     }
 
     /// The statistics of some of the rows; progress is told in terms of `all`.
@@ -199,7 +210,7 @@ impl<'a> Run<'a> {
     ) -> Result<Calibration> {
         let id = fingerprint(&self.watch.canonical);
         let mut calibration = match self.observer {
-            Some(Observer::MovingAverage(constant)) => Calibration::with_moving_average(id, constant),
+            Observer::MovingAverage(constant) => Calibration::with_moving_average(id, constant),
             _ => Calibration::new(id),
         };
         self.each(rows, all, progress, &mut Collector { calibration: &mut calibration, observations })?;
@@ -222,10 +233,8 @@ impl<'a> Run<'a> {
                 Entry::Vacant(entry) => entry.insert(self.watch.observed(self.registry, &self.session, size)?),
             };
             let origin = &self.watch.model.origin;
-            network.run(&inputs, &mut |i, value| {
-                let value = crate::batches::first_rows(value, size, count)?;
-                sink.value(i, &value, start).map_err(|e| e.in_file(origin))
-            })?;
+            let rows = Rows { start, size, count };
+            network.run(&inputs, &mut |i, value| sink.value(i, value, rows).map_err(|e| e.in_file(origin)))?;
             sink.batch(count);
             progress((start + count - all.start) as u64, all.len() as u64);
         }
@@ -250,20 +259,20 @@ fn rows(model: &Model, options: &CalibrateOptions, n: usize) -> Result<Range<usi
     Ok((parts.start * length).min(n)..(parts.end * length).min(n))
 }
 
-fn observe(calibration: &mut Calibration, what: &Observation, value: &Tensor, sample: u64) -> Result<()> {
+fn observe(calibration: &mut Calibration, what: &Observation, seen: &Seen<'_>, rows: Rows) -> Result<()> {
     let fail = |e: String| Error::invalid(codes::CALIBRATION, e);
-    let values = match value.dtype() {
-        DataType::F32 => value.as_slice::<f32>().map(Cow::Borrowed),
-        _ => value.to_f32s().map(Cow::Owned),
+    let bytes = seen.first_rows(rows.size, rows.count);
+    let values = match seen.value.dtype {
+        DataType::F32 => bytemuck::try_cast_slice(bytes).map(Cow::Borrowed).map_err(|e| fail(e.to_string()))?,
+        _ => Cow::Owned(crate::observed::tensor(&seen.value)?.to_f32s().map_err(|e| fail(e.to_string()))?),
     };
-    let values = values.map_err(|e| fail(e.to_string()))?;
-    match what.channel_axis.and_then(|axis| ChannelLayout::of(value.shape(), axis)) {
+    match what.channel_axis.and_then(|axis| ChannelLayout::of(seen.value.shape, seen.axis(axis))) {
         Some(layout) => {
-            let observed = calibration.observe_channels(&what.name, &values, layout, sample);
+            let observed = calibration.observe_channels(&what.name, &values, layout, rows.start as u64);
             observed.map_err(|e| fail(e.to_string()))
         }
         None => {
-            calibration.observe(&what.name, &values, sample);
+            calibration.observe(&what.name, &values, rows.start as u64);
             Ok(())
         }
     }

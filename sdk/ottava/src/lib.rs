@@ -48,6 +48,8 @@
 
 mod batches;
 mod calibrate;
+mod capabilities;
+mod channels_last;
 mod compact;
 mod compiled;
 mod config;

@@ -195,6 +195,23 @@ impl Session {
         Ok(report)
     }
 
+    /// As [`Self::run_ordered`], but the outputs are only shown, where they lie: `see` gets each of them once.
+    pub(crate) fn run_shown(&self, inputs: &[Tensor], see: &mut ottava_runtime::See<'_>) -> Result<()> {
+        if self.state.is_some() {
+            let made = self.run_ordered(inputs, false)?.0;
+            made.iter().enumerate().for_each(|(i, value)| see(i, ottava_runtime::Shown::of(value)));
+            return Ok(());
+        }
+        let deadline = self.timeout.and_then(|t| Instant::now().checked_add(t));
+        let ran = self.runner.run_shown(inputs, RunOptions::default(), deadline, see);
+        ran.map(|_| ()).map_err(|e| Error::run(&self.origin, e))
+    }
+
+    /// Whether [`Self::run_shown`] holds no memory for all outputs together.
+    pub(crate) fn shows_inside(&self) -> bool {
+        self.state.is_none() && self.runner.shows_inside()
+    }
+
     /// Starts an inference and returns at once; inputs in the model's order. Inferences beyond the configured number wait
     /// their turn. At the deadline, if there is one, the inference is given up with `Timeout`.
     pub fn run_async(&self, inputs: Vec<Tensor>, options: RunOptions, deadline: Option<Instant>) -> Result<Pending> {

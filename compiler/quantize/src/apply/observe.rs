@@ -4,6 +4,7 @@ use ottava_graph::{Graph, Uses};
 use ottava_hal::ValueId;
 
 use super::kinds::{Kind, is_float, kind_of};
+use crate::recipe::Recipe;
 
 /// A value to observe.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,19 +17,35 @@ pub struct Observation {
     pub channel_axis: Option<usize>,
 }
 
-/// Every float value that a recipe may want to quantize: all but constants. What a Relu or Clip reads is among them:
-/// whether the activation fuses, so that the range is taken behind it, is the recipe's choice.
-pub fn observations(graph: &Graph) -> Vec<Observation> {
+/// Every float value that a recipe may want to quantize: all but constants and what is fused away.
+pub fn observations(graph: &Graph, recipe: &Recipe) -> Vec<Observation> {
     let uses = Uses::of(graph);
     let computed = |id: &ValueId| uses.producer(*id).is_some() || graph.inputs.contains(id);
     let ids = (0..graph.values.len()).map(ValueId);
     ids.filter(|id| computed(id) && graph.constant(*id).is_none() && is_float(graph, *id))
+        .filter(|id| !is_fused_away(graph, &uses, recipe, *id))
         .map(|value| Observation {
             value,
             name: graph.name_of(value).to_owned(),
             channel_axis: channel_axis(graph, &uses, value),
         })
         .collect()
+}
+
+/// Whether a Relu or Clip is all that reads the value, and the recipe makes neither it nor what computes the value a
+/// float node. Then the range is taken behind the activation, or, where the operator stays in float, not at all; and the
+/// float network that is observed may fuse the two as any other.
+fn is_fused_away(graph: &Graph, uses: &Uses, recipe: &Recipe, id: ValueId) -> bool {
+    let (Some(maker), Some(reader)) = (uses.producer(id), uses.only_reader(id)) else { return false };
+    let kind = |idx: usize| kind_of(graph, &graph.nodes[idx]);
+    let may_be_integer = |idx: usize| recipe.for_node(&graph.nodes[idx].name).activations.is_some();
+    let fuses = kind(reader) == Kind::Clamp && may_be_integer(reader) && may_be_integer(maker);
+    fuses
+        && match kind(maker) {
+            Kind::Product | Kind::Pointwise => true,
+            Kind::Clamp => graph.nodes[maker].input(0).is_some_and(|x| is_fused_away(graph, uses, recipe, x)),
+            _ => false,
+        }
 }
 
 /// The input channels of the first product with constant weights that reads the value.

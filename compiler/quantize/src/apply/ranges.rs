@@ -47,7 +47,10 @@ impl Ranges<'_> {
         let no_data =
             |reason: &str, help| Err(Error::NoData { tensor: name.to_owned(), reason: reason.to_owned(), help });
         let Some(stats) = self.calibration.get(name) else {
-            return no_data("the calibration does not know it", "collect the calibration on this model");
+            return no_data(
+                "the calibration does not know it",
+                "collect the calibration on this model, with this recipe (`calibrate --recipe`)",
+            );
         };
         let target = target_of(activations)?;
         let Some(choice) = activations.observer.choose(stats, target) else {

@@ -85,12 +85,17 @@ pub(crate) fn run(graph: &Graph, input: &Tensor) -> Vec<Option<Tensor>> {
     data
 }
 
-/// Calibrates on the given inputs.
+/// Calibrates on the given inputs for the default recipe.
 pub(crate) fn calibrate(graph: &Graph, samples: &[Tensor]) -> Calibration {
+    calibrate_for(graph, samples, &Recipe::default())
+}
+
+/// Calibrates on the given inputs.
+pub(crate) fn calibrate_for(graph: &Graph, samples: &[Tensor], recipe: &Recipe) -> Calibration {
     let mut calibration = Calibration::new(fingerprint(graph));
     for (index, sample) in samples.iter().enumerate() {
         let data = run(graph, sample);
-        for observation in observations(graph) {
+        for observation in observations(graph, recipe) {
             let tensor = data[observation.value.0].as_ref().unwrap();
             let values = tensor.as_slice::<f32>().unwrap();
             let layout = observation.channel_axis.and_then(|axis| ChannelLayout::of(tensor.shape(), axis));
@@ -114,8 +119,9 @@ pub(crate) fn samples(shape: &[usize], n: usize) -> Vec<Tensor> {
 /// Calibrates on noise and quantizes.
 pub(crate) fn quantized(graph: &Graph, recipe: &str) -> Quantized {
     let shape = graph.ty(graph.inputs[0]).shape.known().unwrap();
-    let calibration = calibrate(graph, &samples(&shape, 8));
-    let quantized = quantize(graph, &calibration, &Recipe::parse(recipe).unwrap()).unwrap();
+    let recipe = Recipe::parse(recipe).unwrap();
+    let calibration = calibrate_for(graph, &samples(&shape, 8), &recipe);
+    let quantized = quantize(graph, &calibration, &recipe).unwrap();
     verify(&quantized.graph).unwrap();
     let mut inferred = quantized.graph.clone();
     infer_types(&mut inferred).unwrap();

@@ -9,7 +9,7 @@ use crate::form::{Form, dims, flips};
 use crate::rows::{input_ty, needs, other, output_ty, row, same_params, when};
 use crate::strided::{Walk, strides};
 use ottava_hal::capability::{Operand, QuantKind};
-use ottava_hal::{DataType, Error, Node, OpRow, Program, Reason, Result};
+use ottava_hal::{DataType, Error, Node, OpRow, Program, Reason, Result, ValueId};
 
 /// Anything with whole bytes and at most one scale.
 pub(super) fn movable() -> Operand {
@@ -56,6 +56,24 @@ pub(super) fn permutation(program: &Program, node: &Node) -> Result<Vec<usize>> 
     if fits { Ok(perm) } else { Err(wrong()) }
 }
 
+/// Per value: the program output that is its transposition to channels last.
+pub(crate) fn channels_last_outputs(program: &Program) -> Vec<Option<ValueId>> {
+    let mut found = vec![None; program.values.len()];
+    for node in program.nodes.iter().filter(|n| n.op == "Transpose" && n.domain.is_empty()) {
+        let (Some(x), [y]) = (node.input(0), node.outputs.as_slice()) else { continue };
+        let is_output = program.outputs.contains(y) && x.0 < found.len();
+        if is_output && permutation(program, node).is_ok_and(|perm| perm.len() >= 3 && perm == to_back(perm.len())) {
+            found[x.0] = Some(*y);
+        }
+    }
+    found
+}
+
+/// The permutation that brings axis 1 to the back.
+fn to_back(rank: usize) -> Vec<usize> {
+    std::iter::once(0).chain(2..rank).chain([1]).collect()
+}
+
 /// Steps of Transpose.
 pub(crate) fn transpose(builder: &mut Builder<'_>, node: &Node) -> Result<()> {
     let perm = permutation(builder.program, node)?;
@@ -65,11 +83,10 @@ pub(crate) fn transpose(builder: &mut Builder<'_>, node: &Node) -> Result<()> {
     }
     let (ty, flipped) = (builder.ty(x), flips(builder.ty(x)));
     let has_form = perm.len() >= 3 && matches!(ty.dtype.bits(), 8 | 32);
-    let to_back: Vec<usize> = std::iter::once(0).chain(2..perm.len()).chain([1]).collect();
     let to_front: Vec<usize> =
         [0, perm.len().saturating_sub(1)].into_iter().chain(1..perm.len().saturating_sub(1)).collect();
     let flat = Form { nhwc: false, flipped };
-    if has_form && perm == to_back {
+    if has_form && perm == to_back(perm.len()) {
         let place = builder.in_form(x, Form { nhwc: true, flipped })?;
         builder.alias(y, flat, place);
         return Ok(());

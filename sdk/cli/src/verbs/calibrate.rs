@@ -32,8 +32,9 @@ pub struct Args {
     /// Join the statistics of shards.
     #[arg(long, value_name = "S.calib", num_args = 1.., conflicts_with_all = ["model", "data", "shard"])]
     merge: Vec<PathBuf>,
-    /// Recipe whose `preprocess` block prepares a folder of images, and whose observer says what to collect beyond
-    /// histograms: a moving average is of one series of samples, and cannot be merged.
+    /// Recipe whose `preprocess` block prepares a folder of images, and which says what to collect: what an activation
+    /// reads only where the recipe keeps either in float, and what its observer needs beyond histograms (a moving average
+    /// is of one series of samples, and cannot be merged). Without it, what the default recipe needs.
     #[arg(long, value_name = "R.ron")]
     recipe: Option<PathBuf>,
     #[command(flatten)]
@@ -51,7 +52,7 @@ fn collect(args: &Args, cx: &Context) -> Result<Calibration> {
     let options = CalibrateOptions {
         affine: args.network.affine,
         shard: args.shard,
-        observer: recipe.map(|r| r.activations.observer),
+        recipe: recipe.unwrap_or_default(),
         session: args.network.session(&cx.registry, &model)?,
     };
     let bar = cx.ui.bar("calibrate");

@@ -25,7 +25,7 @@ pub(crate) fn learn(
     let Some(mut learning) = Learning::new(graph, calibration, recipe, rows).map_err(fail)? else {
         return Ok(Learned::default());
     };
-    let options = CalibrateOptions { affine, shard: None, observer: None, session: session.clone() };
+    let options = CalibrateOptions { affine, session: session.clone(), ..CalibrateOptions::default() };
     while let Some(values) = learning.next_round() {
         let each = |values: &[ottava_hal::Tensor], count| learning.observe(values, count);
         watch_values((model, graph, registry), values, data, &options, progress, each)?;

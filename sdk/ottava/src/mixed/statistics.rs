@@ -8,7 +8,7 @@ use crate::model::Model;
 use crate::registry::Registry;
 use crate::session::SessionOptions;
 use ottava_graph::Graph;
-use ottava_quantize::{Calibration, Observer};
+use ottava_quantize::{Calibration, Observer, Recipe};
 
 /// The statistics of the rows, part by part.
 pub(crate) struct Statistics {
@@ -22,14 +22,16 @@ impl Statistics {
         (model, canonical, registry): (&Model, &Graph, &Registry),
         session: &SessionOptions,
         (data, affine): (&Data, Option<Affine>),
-        observer: Observer,
+        recipe: &Recipe,
         progress: &mut Progress,
     ) -> Result<Self> {
         let feed = Feed::new(data, &model.inputs(), affine)?;
         // A moving average is of one series of samples, and so are the rows of a network with a state.
-        let series = matches!(observer, Observer::MovingAverage(_)) || feed.has_state() || !model.states().is_empty();
+        let series = matches!(recipe.activations.observer, Observer::MovingAverage(_))
+            || feed.has_state()
+            || !model.states().is_empty();
         let n_parts = if series || feed.n_rows < 2 { 1 } else { 2 };
-        let o = CalibrateOptions { affine, shard: None, observer: Some(observer), session: session.clone() };
+        let o = CalibrateOptions { affine, shard: None, recipe: recipe.clone(), session: session.clone() };
         let parts = calibrate_parts((model, canonical.clone()), data, registry, &o, n_parts, progress)?;
         Ok(Self { all: merged(&parts)?, parts })
     }

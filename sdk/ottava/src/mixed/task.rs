@@ -77,9 +77,9 @@ impl Task<'_> {
     }
 
     fn collect(&self, graph: &Graph, progress: &mut Progress) -> Result<Statistics> {
-        let (source, observer) = ((self.data, self.affine), self.options.recipe.activations.observer);
+        let (source, recipe) = ((self.data, self.affine), &self.options.recipe);
         let net = (self.model, graph, self.registry);
-        Statistics::collect(net, &self.options.session, source, observer, progress)
+        Statistics::collect(net, &self.options.session, source, recipe, progress)
     }
 
     /// The roundings of the weights, if the recipe asks for learned ones.
