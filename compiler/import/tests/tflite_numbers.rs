@@ -72,7 +72,10 @@ fn sixteen_bits_have_formulas_and_tables() {
     assert_eq!(Unary::s16(73, 1e-4, 1e-3).of(&pixels)[..6], logs[..6]);
     assert_eq!(Unary::s16(150, 1e-3, 1e-3).of(&[30366, 9181, 17401, -491, 4722]), [30365, 9180, 17400, -154, 4721]);
     let leaky = Unary { options: Some(Table::default().with(0, f32(0.3))), ..Unary::s16(98, 1e-3, 7e-4) };
-    assert_eq!(leaky.of(&[-27380, -26127, -7337, -26538, -2404, -28367]), [-11735, -11198, -3145, -11374, -1031, -12158]);
+    assert_eq!(
+        leaky.of(&[-27380, -26127, -7337, -26538, -2404, -28367]),
+        [-11735, -11198, -3145, -11374, -1031, -12158]
+    );
 }
 
 #[test]

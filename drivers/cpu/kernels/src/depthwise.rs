@@ -9,7 +9,7 @@
 use alloc::vec::Vec;
 
 use crate::elements::Elements;
-use crate::epilogue::Store;
+use crate::epilogue::{Scales, Store};
 use crate::error::{Result, product};
 use crate::gemm::Block;
 use crate::stored::{Stored, put_elements};
@@ -261,10 +261,10 @@ impl Band<'_> {
     }
 }
 
-/// What becomes of the sums of whole output rows: `fp32_rne`. The per-channel vectors are padded by a panel.
+/// What becomes of the sums of whole output rows. The per-channel vectors are padded by a panel.
 pub(crate) struct Requant<'a> {
     pub(crate) bias: &'a [i32],
-    pub(crate) m: &'a [f32],
+    pub(crate) scales: Scales<'a>,
     pub(crate) store: &'a Store,
     /// Pixels of an output row.
     pub(crate) wide: usize,

@@ -212,6 +212,26 @@ pub(crate) enum Kind {
     Raw,
 }
 
+/// How the kernels that store bytes from registers scale their sums; the vectors are padded by a panel.
+#[derive(Clone, Copy)]
+pub(crate) enum Scales<'a> {
+    /// `fp32_rne`.
+    Float(&'a [f32]),
+    /// `q31_double` or `q31_single`.
+    Q31 { m: &'a [i32], shift: &'a [i32], double: bool },
+}
+
+impl Kind {
+    /// Scales and output of the forms that rescale sums and add nothing.
+    pub(crate) fn scales(&self) -> Option<(Scales<'_>, &Store)> {
+        match self {
+            Self::Requant { m, store } => Some((Scales::Float(m), store)),
+            Self::Q31 { m, shift, double, store } => Some((Scales::Q31 { m, shift, double: *double }, store)),
+            _ => None,
+        }
+    }
+}
+
 /// The result of a product that is never stored: clamp of the rounded value before its zero point is added, and scale.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Inner {

@@ -3,12 +3,12 @@
 //! Where k is small the time of a tile is that of entering kernels and of moving accumulators through memory. Pixels of a matrix lie
 //! equally far apart, so a kernel can step through them by itself and store what its registers hold.
 
-use crate::epilogue::Store;
+use crate::epilogue::{Scales, Store};
 use crate::gemm::{COLS, Panel};
 use crate::shared_out::SharedOut;
 use crate::tile::GEMM_ROWS;
 
-/// `tiles * GEMM_ROWS` pixels by sixteen channels, requantized (`fp32_rne`). Built by a task that owns these elements of `out` alone.
+/// `tiles * GEMM_ROWS` pixels by sixteen channels, requantized. Built by a task that owns these elements of `out` alone.
 pub(crate) struct Stripe<'a> {
     /// Activations.
     pub(crate) a: &'a [u8],
@@ -20,7 +20,9 @@ pub(crate) struct Stripe<'a> {
     pub(crate) tiles: usize,
     pub(crate) panel: &'a Panel<'a>,
     pub(crate) bias: &'a [i32; COLS],
-    pub(crate) m: &'a [f32; COLS],
+    pub(crate) scales: Scales<'a>,
+    /// The first of the sixteen channels.
+    pub(crate) channel: usize,
     pub(crate) store: &'a Store,
     pub(crate) out: &'a SharedOut<'a, u8>,
     /// Output element of the first pixel and channel.
@@ -59,8 +61,9 @@ mod tests {
         let packed = pack(&spans, 4, COLS, Packing::Windows, &|_, to| to.fill([1; COLS])).unwrap();
         let (a, mut out, store) = (alloc::vec![0; n_in], alloc::vec![0; n_out], Store::new(OutQ::u8(0)).unwrap());
         let (panel, out) = (packed.panel(0), SharedOut::new(&mut out));
-        let (panel, store, out, m) = (&panel, &store, &out, &[1.0; COLS]);
-        Stripe { a: &a, first: 1, step: 4, tiles: 2, panel, bias: &[0; COLS], m, store, out, to: 2, stride: 20 }
+        let (panel, store, out, scales) = (&panel, &store, &out, Scales::Float(&[1.0; COLS]));
+        let (bias, channel) = (&[0; COLS], 0);
+        Stripe { a: &a, first: 1, step: 4, tiles: 2, panel, bias, scales, channel, store, out, to: 2, stride: 20 }
             .check();
     }
 

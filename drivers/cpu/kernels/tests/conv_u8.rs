@@ -206,6 +206,18 @@ fn requantized_stripes_of_pixels_are_exact() {
                 plan.run(exec, &x, None, OutMut::Bytes(&mut got), &mut scratch).unwrap();
                 assert_eq!(got, want, "{name} {s:?} weights {kind} {out:?}");
             });
+            let (m, shift) = (vec![1_500_000_000], (0..s.out_c as i32).map(|c| -(c % 9) - 3).collect::<Vec<_>>());
+            for double in [false, true] {
+                let at = |i: usize| q31(acc[i], m[0], shift[i % s.out_c], double, out);
+                let want: Vec<u8> = (0..n).map(at).collect();
+                let e = Epilogue::Q31 { m: m.clone(), shift: shift.clone(), double, out };
+                let plan = ConvU8::with_packing(s, &spec, 9, Some(&bias), e, Packing::Windows).unwrap();
+                for_each_exec(|exec, name| {
+                    let (mut got, mut scratch) = (vec![0; n], vec![0; plan.scratch_len()]);
+                    plan.run(exec, &x, None, OutMut::Bytes(&mut got), &mut scratch).unwrap();
+                    assert_eq!(got, want, "{name} {s:?} weights {kind} {out:?} double {double}");
+                });
+            }
         }
     }
 }

@@ -83,7 +83,9 @@ impl Context {
             None => Config::default(),
         };
         let requant = global.requant.or(config.force_requantize);
-        let config = Config { force_requantize: requant, ..config };
+        // What the command line says replaces what the file says; other models of the verb keep their modes.
+        let forced = config.force_requantize.filter(|_| global.requant.is_none());
+        let config = Config { force_requantize: forced, ..config };
         let (cpu, npu) = (Arc::new(ottava_driver_cpu::CpuDriver), Arc::new(ottava_driver_npu::NpuDriver::new()));
         let registry = Registry::new().with(cpu).with(npu).configured(config).load_libraries();
         let ui = Ui { json: global.json, quiet: global.quiet, verbose: global.verbose > 0 };

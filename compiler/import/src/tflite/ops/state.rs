@@ -182,7 +182,9 @@ fn zeros(cx: &mut Cx<'_>, shape: &[usize], dtype: DataType, params: Option<Quant
     };
     cx.variables.made = cx.variables.made.saturating_add(n);
     if cx.variables.made > MAX_STATES {
-        return Refusal::unsupported(format!("states without a first value of more than {MAX_STATES} elements together"));
+        return Refusal::unsupported(format!(
+            "states without a first value of more than {MAX_STATES} elements together"
+        ));
     }
     match zero_point {
         0 => Ok(Tensor::zeros(dtype, shape)?),

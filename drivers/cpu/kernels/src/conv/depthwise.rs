@@ -7,7 +7,7 @@
 
 use super::shape::{ConvShape, Geometry};
 use crate::depthwise::{Band, CHANNELS, DepthwiseB, DepthwisePanel, DepthwiseWindow, LINES, PIXELS, Requant};
-use crate::epilogue::{Kind, Prepared};
+use crate::epilogue::Prepared;
 use crate::error::{Result, product};
 use crate::exec::Exec;
 use crate::finish::{Finish, Out, Place};
@@ -140,9 +140,9 @@ impl Depthwise<'_> {
 
     /// The fused kernel, where there is one for epilogue and shape.
     fn lines(&self, isa: Isa, band: &Band<'_>, y: usize, n_lines: usize) -> bool {
-        let (Kind::Requant { m, store }, Out::Bytes(out)) = (&self.epilogue.kind, self.out) else { return false };
+        let (Some((scales, store)), Out::Bytes(out)) = (self.epilogue.kind.scales(), self.out) else { return false };
         let wide = self.geometry.out_w;
-        let to = Requant { bias: &self.epilogue.bias, m, store, wide };
+        let to = Requant { bias: &self.epilogue.bias, scales, store, wide };
         let line = wide * self.shape.out_c;
         // SAFETY: a task owns the output rows of its bands alone and holds one band of them at a time.
         let out = unsafe { out.part(y * line, n_lines * line) };

@@ -371,7 +371,7 @@ impl Job<'_> {
 
     /// The pixels from the start of the range on that one call can compute and store, and their number; what is left goes tile by tile.
     fn stripe(&self, pixels: &Pixels<'_>, range: Range<usize>, place: PanelPlace, panel: &Panel<'_>) -> usize {
-        let (Kind::Requant { m, store }, Out::Bytes(out)) = (&self.plan.epilogue.kind, self.out) else { return 0 };
+        let (Some((scales, store)), Out::Bytes(out)) = (self.plan.epilogue.kind.scales(), self.out) else { return 0 };
         let [y, x] = pixels.cursor(range.start);
         let line = range.len().min(pixels.wide - x);
         // A line that ends within a tile is cheaper as tiles that go on in the next one.
@@ -388,7 +388,8 @@ impl Job<'_> {
             tiles,
             panel,
             bias: lanes(&self.plan.epilogue.bias, place.channel),
-            m: lanes(m, place.channel),
+            scales,
+            channel: place.channel,
             store,
             out,
             to: (pixels.first_out + range.start) * stride + place.channel,

@@ -39,7 +39,7 @@ pub struct OnChip {
 impl Workload {
     /// Loads a model.
     pub fn load(args: &Args, path: &Path, cx: &Context) -> Result<Self> {
-        let model = Model::load(path)?;
+        let model = cx.load(path)?;
         model.expect_graph()?;
         let options = args.network.session(&cx.registry, &model)?;
         Ok(Self { model, options })

@@ -1,4 +1,5 @@
-//! Whole output rows of a depthwise convolution, requantized in registers: the `fp32_rne` epilogue on top of `depthwise_u8`.
+//! Whole output rows of a depthwise convolution, requantized in registers: the epilogues of the three modes on top of
+//! `depthwise_u8`.
 //!
 //! Eight neighbouring blocks of channels share cache lines. They pass one after the other over a chunk of pixels whose activations and
 //! output stay in the first-level cache, then over the next. What does not fill a tile is done by a smaller one or, together with
@@ -8,8 +9,9 @@ use core::arch::x86_64::*;
 use core::ops::Range;
 
 use super::depthwise_u8::{ANY, At, MAX_STEPS, load, product, steps_at};
+use super::finish_q31::{DOUBLE, Eight, FLOAT, SINGLE, mode};
 use crate::depthwise::{Band, CHANNELS, DepthwiseB, DepthwisePanel, LINES, PIXELS, Requant, Uses};
-use crate::epilogue::Store;
+use crate::epilogue::{Scales, Store};
 
 /// Blocks of channels that share cache lines.
 const GROUP: usize = 64 / CHANNELS;
@@ -18,11 +20,12 @@ const CHUNK: usize = 16 << 10;
 /// Pixels of the smaller tile.
 const FEW: usize = PIXELS / 2;
 
-/// Whole output rows of all channels, requantized (`fp32_rne`) into `out`, which holds one or two output rows; false where the shape
-/// is not one for this kernel.
+/// Whole output rows of all channels, requantized into `out`, which holds one or two output rows; false where shape or scales are
+/// none for this kernel.
 #[target_feature(enable = "avx2")]
 pub(crate) fn lines(band: &Band<'_>, filter: &DepthwiseB, to: &Requant<'_>, out: &mut [u8]) -> bool {
-    let (window, channels) = (filter.window(), filter.channels());
+    let channels = filter.channels();
+    let Some(mode) = mode(to.scales, 0..channels) else { return false };
     if to.wide < PIXELS || channels < CHANNELS || filter.steps().len() > MAX_STEPS {
         return false;
     }
@@ -35,17 +38,32 @@ pub(crate) fn lines(band: &Band<'_>, filter: &DepthwiseB, to: &Requant<'_>, out:
     // SAFETY: the check proves the reads of every tile within `wide` pixels for the last block of channels, and
     // so for all; the assertions prove the stores.
     unsafe {
-        match (window.dilation[1], window.kernel[1], window.stride[1], shared(filter)) {
-            (1, 3, 1, 2) => requant::<3, 1, 2>(&job, out),
-            (1, 3, 1, _) => requant::<3, 1, ANY>(&job, out),
-            (1, 3, 2, _) => requant::<3, 2, ANY>(&job, out),
-            (1, 5, 1, _) => requant::<5, 1, ANY>(&job, out),
-            (1, 5, 2, _) => requant::<5, 2, ANY>(&job, out),
-            (1, 7, 1, _) => requant::<7, 1, ANY>(&job, out),
-            _ => requant::<ANY, 1, ANY>(&job, out),
+        match mode {
+            FLOAT => of_shape::<FLOAT>(&job, out),
+            DOUBLE => of_shape::<DOUBLE>(&job, out),
+            _ => of_shape::<SINGLE>(&job, out),
         }
     }
     true
+}
+
+/// # Safety
+/// The checks of [`lines`] passed.
+#[target_feature(enable = "avx2")]
+unsafe fn of_shape<const MODE: u8>(job: &Job<'_>, out: &mut [u8]) {
+    let window = job.filter.window();
+    // SAFETY: passed on to the caller.
+    unsafe {
+        match (window.dilation[1], window.kernel[1], window.stride[1], shared(job.filter)) {
+            (1, 3, 1, 2) => requant::<3, 1, 2, MODE>(job, out),
+            (1, 3, 1, _) => requant::<3, 1, ANY, MODE>(job, out),
+            (1, 3, 2, _) => requant::<3, 2, ANY, MODE>(job, out),
+            (1, 5, 1, _) => requant::<5, 1, ANY, MODE>(job, out),
+            (1, 5, 2, _) => requant::<5, 2, ANY, MODE>(job, out),
+            (1, 7, 1, _) => requant::<7, 1, ANY, MODE>(job, out),
+            _ => requant::<ANY, 1, ANY, MODE>(job, out),
+        }
+    }
 }
 
 /// The number of steps, if all of them serve both output rows.
@@ -65,19 +83,27 @@ struct Job<'a> {
 /// # Safety
 /// The checks of [`lines`] passed; the constants are those of [`product`].
 #[target_feature(enable = "avx2")]
-unsafe fn requant<const WIDTH: usize, const STRIDE: usize, const STEPS: usize>(job: &Job<'_>, out: &mut [u8]) {
+unsafe fn requant<const WIDTH: usize, const STRIDE: usize, const STEPS: usize, const MODE: u8>(
+    job: &Job<'_>,
+    out: &mut [u8],
+) {
     let at = steps_at(job.band, job.filter);
     let (to, n_blocks, chunk) = (job.to, job.filter.n_blocks(), chunk(job));
-    let quantize = Quantize::new(&to.m[..job.filter.channels()], to.store);
+    let small = match to.scales {
+        Scales::Float(m) => m[..job.filter.channels()].iter().fold(true, |small, m| small & (m.abs() < 1.0)),
+        Scales::Q31 { .. } => false,
+    };
+    let quantize = Quantize::new(small, to.store);
     for group in (0..n_blocks).step_by(GROUP) {
         for from in (0..to.wide).step_by(chunk) {
             for block in group..(group + GROUP).min(n_blocks) {
                 let panel = job.filter.block(block);
                 let bias = load(eight(to.bias, panel.channel));
-                let m = _mm256_castsi256_ps(load(eight(to.m, panel.channel)));
-                let tiles = Tiles { job, steps: &at[..job.filter.steps().len()], panel, bias, m, quantize: &quantize };
+                let scale = Eight::new(to.scales, panel.channel);
+                let tiles =
+                    Tiles { job, steps: &at[..job.filter.steps().len()], panel, bias, scale, quantize: &quantize };
                 // SAFETY: passed on to the caller; the range lies within a row, and only a row's end is no whole tile.
-                unsafe { tiles.run::<WIDTH, STRIDE, STEPS>(from..(from + chunk).min(to.wide), out) }
+                unsafe { tiles.run::<WIDTH, STRIDE, STEPS, MODE>(from..(from + chunk).min(to.wide), out) }
             }
         }
     }
@@ -101,7 +127,7 @@ struct Tiles<'a> {
     steps: &'a [At],
     panel: DepthwisePanel<'a>,
     bias: __m256i,
-    m: __m256,
+    scale: Eight,
     quantize: &'a Quantize,
 }
 
@@ -110,7 +136,7 @@ impl Tiles<'_> {
     /// As [`requant`]; at least four pixels lie before the range's end.
     #[inline]
     #[target_feature(enable = "avx2")]
-    unsafe fn run<const WIDTH: usize, const STRIDE: usize, const STEPS: usize>(
+    unsafe fn run<const WIDTH: usize, const STRIDE: usize, const STEPS: usize, const MODE: u8>(
         &self,
         range: Range<usize>,
         out: &mut [u8],
@@ -122,10 +148,10 @@ impl Tiles<'_> {
         // SAFETY: the tiles lie before the range's end, and so within a row.
         unsafe {
             for x0 in (range.start..end).step_by(PIXELS) {
-                self.tile::<WIDTH, STRIDE, STEPS, PIXELS>(x0.min(range.end - PIXELS), out);
+                self.tile::<WIDTH, STRIDE, STEPS, MODE, PIXELS>(x0.min(range.end - PIXELS), out);
             }
             if few {
-                self.tile::<WIDTH, STRIDE, STEPS, FEW>(range.end - FEW, out);
+                self.tile::<WIDTH, STRIDE, STEPS, MODE, FEW>(range.end - FEW, out);
             }
         }
     }
@@ -134,7 +160,7 @@ impl Tiles<'_> {
     /// As [`requant`]; pixels `x0 .. x0 + PX` lie within a row.
     #[inline]
     #[target_feature(enable = "avx2")]
-    unsafe fn tile<const WIDTH: usize, const STRIDE: usize, const STEPS: usize, const PX: usize>(
+    unsafe fn tile<const WIDTH: usize, const STRIDE: usize, const STEPS: usize, const MODE: u8, const PX: usize>(
         &self,
         x0: usize,
         out: &mut [u8],
@@ -145,10 +171,10 @@ impl Tiles<'_> {
         unsafe {
             let [first, second] =
                 product::<WIDTH, STRIDE, STEPS, PX>(job.band, &self.panel, self.steps, x0, self.bias, job.n_lines == 1);
-            store::<PX>(out.as_mut_ptr().add(place), pixel, self.quantize.bytes(self.m, &first));
+            store::<PX>(out.as_mut_ptr().add(place), pixel, self.quantize.bytes::<MODE, PX>(&self.scale, &first));
             if job.n_lines > 1 {
                 let to = out.as_mut_ptr().add(job.to.wide * pixel + place);
-                store::<PX>(to, pixel, self.quantize.bytes(self.m, &second));
+                store::<PX>(to, pixel, self.quantize.bytes::<MODE, PX>(&self.scale, &second));
             }
         }
     }
@@ -161,6 +187,8 @@ struct Quantize {
     /// Every multiplier is less than 1.
     small: bool,
     top: __m256,
+    /// The same as an integer.
+    most: __m256i,
     zp: __m256i,
     lo: __m256i,
     hi: __m256i,
@@ -172,12 +200,13 @@ struct Quantize {
 impl Quantize {
     #[inline]
     #[target_feature(enable = "avx2")]
-    fn new(m: &[f32], store: &Store) -> Self {
+    fn new(small: bool, store: &Store) -> Self {
         let Store { lo, hi, zp, flip, .. } = *store;
         let byte = |v: i32| _mm256_set1_epi8(v as u8 as i8);
         Self {
-            small: m.iter().fold(true, |small, m| small & (m.abs() < 1.0)),
+            small,
             top: _mm256_set1_ps(hi),
+            most: _mm256_set1_epi32(hi as i32),
             zp: _mm256_set1_epi16(zp as i16),
             lo: byte(lo as i32 + zp),
             hi: byte(hi as i32 + zp),
@@ -186,22 +215,22 @@ impl Quantize {
         }
     }
 
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    fn rounded(&self, t: __m256) -> __m256i {
+        _mm256_cvtps_epi32(if self.small { t } else { _mm256_min_ps(t, self.top) })
+    }
+
     /// Pixels (0, 1) and (2, 3), eight channels each; `PX` of them count.
     #[inline]
     #[target_feature(enable = "avx2")]
-    fn bytes<const PX: usize>(&self, m: __m256, acc: &[__m256i; PX]) -> [__m128i; 2] {
-        let mut t = [_mm256_setzero_ps(); PIXELS];
-        for (t, acc) in t.iter_mut().zip(acc) {
-            *t = _mm256_mul_ps(_mm256_cvtepi32_ps(*acc), m);
-        }
-        if !self.small {
-            for t in &mut t {
-                *t = _mm256_min_ps(*t, self.top);
-            }
+    fn bytes<const MODE: u8, const PX: usize>(&self, scale: &Eight, acc: &[__m256i; PX]) -> [__m128i; 2] {
+        let mut y = [_mm256_setzero_si256(); PIXELS];
+        for (y, acc) in y.iter_mut().zip(acc) {
+            *y = if MODE == FLOAT { self.rounded(scale.float(*acc)) } else { scale.q31::<MODE>(*acc, self.most) };
         }
         // Per half of a register: channels 0..4 or 4..8 of each pixel.
-        let ab = _mm256_packs_epi32(_mm256_cvtps_epi32(t[0]), _mm256_cvtps_epi32(t[1]));
-        let cd = _mm256_packs_epi32(_mm256_cvtps_epi32(t[2]), _mm256_cvtps_epi32(t[3]));
+        let (ab, cd) = (_mm256_packs_epi32(y[0], y[1]), _mm256_packs_epi32(y[2], y[3]));
         let mut all = _mm256_packus_epi16(_mm256_adds_epi16(ab, self.zp), _mm256_adds_epi16(cd, self.zp));
         if !self.plain {
             all = _mm256_xor_si256(_mm256_min_epu8(_mm256_max_epu8(all, self.lo), self.hi), self.flip);

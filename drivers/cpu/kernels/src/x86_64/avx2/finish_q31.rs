@@ -7,9 +7,10 @@
 //! packs and the maximum of bytes, as in `finish_u8`.
 
 use core::arch::x86_64::*;
+use core::ops::Range;
 
 use super::finish_u8::{Pack, Rows, load_i32};
-use crate::epilogue::Store;
+use crate::epilogue::{Scales, Store};
 use crate::finish::Finish;
 use crate::gemm::COLS;
 use crate::shared_out::SharedOut;
@@ -52,7 +53,7 @@ fn rows<const WHOLE: bool, const DOUBLE: bool>(
 ) {
     let (bias, pack) = (load_i32(finish.lanes(&finish.epilogue.bias)), Pack::new(store));
     let (m, shift) = (load_i32(panel.m), load_i32(panel.shift));
-    let halves = [Half::new(bias[0], m[0], shift[0]), Half::new(bias[1], m[1], shift[1])];
+    let halves = Halves { bias, of: [Half::new(m[0], shift[0]), Half::new(m[1], shift[1])] };
     let most = _mm256_set1_epi32(store.hi as i32);
     let to = Rows::new(finish, out);
     let (pairs, last) = finish.tile[..to.n].as_chunks::<2>();
@@ -66,19 +67,87 @@ fn rows<const WHOLE: bool, const DOUBLE: bool>(
     }
 }
 
+/// Bias and constants of sixteen channels.
+struct Halves {
+    bias: Pair<__m256i>,
+    of: Pair<Half>,
+}
+
 #[inline]
 #[target_feature(enable = "avx2")]
-fn row<const DOUBLE: bool>(halves: &Pair<Half>, acc: &[i32; COLS]) -> Pair<__m256i> {
+fn row<const DOUBLE: bool>(halves: &Halves, acc: &[i32; COLS]) -> Pair<__m256i> {
     let [a, b] = load_i32(acc);
+    let (a, b) = (_mm256_add_epi32(a, halves.bias[0]), _mm256_add_epi32(b, halves.bias[1]));
     match DOUBLE {
-        true => [halves[0].double(a), halves[1].double(b)],
-        false => [halves[0].single(a), halves[1].single(b)],
+        true => [halves.of[0].double(a), halves.of[1].double(b)],
+        false => [halves.of[0].single(a), halves.of[1].single(b)],
     }
 }
 
+/// How the sums of eight channels are scaled where a kernel has them in registers.
+pub(super) struct Eight {
+    m: __m256,
+    q31: Half,
+}
+
+/// `fp32_rne`.
+pub(super) const FLOAT: u8 = 0;
+/// `q31_double`.
+pub(super) const DOUBLE: u8 = 1;
+/// `q31_single` with shifts to the right.
+pub(super) const SINGLE: u8 = 2;
+
+/// Which of the three the scales of some channels are; `None` where one has no form here.
+pub(super) fn mode(scales: Scales<'_>, channels: Range<usize>) -> Option<u8> {
+    match scales {
+        Scales::Float(_) => Some(FLOAT),
+        Scales::Q31 { double: true, .. } => Some(DOUBLE),
+        Scales::Q31 { shift, .. } => shift[channels].iter().all(|s| *s <= 0).then_some(SINGLE),
+    }
+}
+
+impl Eight {
+    /// The scales of eight channels from `channel` on.
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    pub(super) fn new(scales: Scales<'_>, channel: usize) -> Self {
+        let zero = _mm256_setzero_si256();
+        match scales {
+            Scales::Float(m) => Self { m: _mm256_castsi256_ps(eight(m, channel)), q31: Half::new(zero, zero) },
+            Scales::Q31 { m, shift, .. } => {
+                Self { m: _mm256_setzero_ps(), q31: Half::new(eight(m, channel), eight(shift, channel)) }
+            }
+        }
+    }
+
+    /// The integers of eight sums before the zero point, not above `most`; `fp32_rne` is bounded by its caller.
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    pub(super) fn q31<const MODE: u8>(&self, acc: __m256i, most: __m256i) -> __m256i {
+        let y = if MODE == DOUBLE { self.q31.double(acc) } else { self.q31.single(acc) };
+        _mm256_min_epi32(y, most)
+    }
+
+    /// `fl32(f32(acc) * m)`.
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    pub(super) fn float(&self, acc: __m256i) -> __m256 {
+        _mm256_mul_ps(_mm256_cvtepi32_ps(acc), self.m)
+    }
+}
+
+/// Eight values of 32 bits.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn eight<T: Copy>(values: &[T], channel: usize) -> __m256i {
+    const { assert!(size_of::<T>() == 4) }
+    let values: &[T; 8] = values[channel..].first_chunk().expect("per-channel vectors are padded by a panel");
+    // SAFETY: eight values of four bytes.
+    unsafe { _mm256_loadu_si256(values.as_ptr().cast()) }
+}
+
 /// The constants of eight channels.
-struct Half {
-    bias: __m256i,
+pub(super) struct Half {
     /// Multipliers of the even channels, and of the odd ones, at the low half of 64 bits.
     m: Pair<__m256i>,
     left: __m256i,
@@ -95,7 +164,7 @@ struct Half {
 impl Half {
     #[inline]
     #[target_feature(enable = "avx2")]
-    fn new(bias: __m256i, m: __m256i, shift: __m256i) -> Self {
+    fn new(m: __m256i, shift: __m256i) -> Self {
         let zero = _mm256_setzero_si256();
         let right = _mm256_max_epi32(_mm256_sub_epi32(zero, shift), zero);
         let one = _mm256_set1_epi32(1);
@@ -105,7 +174,6 @@ impl Half {
         let (top, one64) = (_mm256_set1_epi64x(i64::MIN), _mm256_set1_epi64x(1));
         let round = |total| _mm256_srli_epi64::<1>(_mm256_sllv_epi64(one64, total));
         Self {
-            bias,
             m: [m, _mm256_srli_epi64::<32>(m)],
             left: _mm256_max_epi32(shift, zero),
             right,
@@ -122,7 +190,7 @@ impl Half {
     #[inline]
     #[target_feature(enable = "avx2")]
     fn double(&self, acc: __m256i) -> __m256i {
-        let acc = _mm256_sllv_epi32(_mm256_add_epi32(acc, self.bias), self.left);
+        let acc = _mm256_sllv_epi32(acc, self.left);
         let nudge = _mm256_set1_epi64x(1 << 30);
         let even = _mm256_add_epi64(_mm256_mul_epi32(acc, self.m[0]), nudge);
         let odd = _mm256_add_epi64(_mm256_mul_epi32(_mm256_srli_epi64::<32>(acc), self.m[1]), nudge);
@@ -136,7 +204,6 @@ impl Half {
     #[inline]
     #[target_feature(enable = "avx2")]
     fn single(&self, acc: __m256i) -> __m256i {
-        let acc = _mm256_add_epi32(acc, self.bias);
         let even = self.rounded::<0>(_mm256_mul_epi32(acc, self.m[0]));
         let odd = self.rounded::<1>(_mm256_mul_epi32(_mm256_srli_epi64::<32>(acc), self.m[1]));
         _mm256_blend_epi32::<0b1010_1010>(even, _mm256_slli_epi64::<32>(odd))

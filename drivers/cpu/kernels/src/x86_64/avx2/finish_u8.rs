@@ -274,19 +274,19 @@ impl Pack {
         _mm256_adds_epi16(_mm256_packs_epi32(a, b), self.zp)
     }
 
-    /// As [`Self::words`], of integers that are rounded; `most` is the upper bound before the zero point.
+    /// As [`Self::words`], of integers that are rounded and not above the upper bound.
     #[inline]
     #[target_feature(enable = "avx2")]
-    fn words_of(&self, [a, b]: Pair<__m256i>, most: __m256i) -> __m256i {
-        let (a, b) = (_mm256_min_epi32(a, most), _mm256_min_epi32(b, most));
+    pub(super) fn words_below(&self, [a, b]: Pair<__m256i>) -> __m256i {
         _mm256_adds_epi16(_mm256_packs_epi32(a, b), self.zp)
     }
 
-    /// As [`Self::bytes`], of integers that are rounded.
+    /// As [`Self::bytes`], of integers that are rounded; `most` is the upper bound before the zero point.
     #[inline]
     #[target_feature(enable = "avx2")]
     pub(super) fn bytes_of(&self, [low, high]: Pair<Pair<__m256i>>, most: __m256i) -> __m256i {
-        self.ordered([self.words_of(low, most), self.words_of(high, most)])
+        let below = |[a, b]: Pair<__m256i>| self.words_below([_mm256_min_epi32(a, most), _mm256_min_epi32(b, most)]);
+        self.ordered([below(low), below(high)])
     }
 
     /// The bytes of one row in the low half, of another in the high half.

@@ -13,6 +13,7 @@
 use core::arch::asm;
 use core::arch::x86_64::*;
 
+use super::finish_q31::{DOUBLE, Eight, FLOAT, SINGLE, mode};
 use super::finish_u8::Pack;
 use crate::gemm::{Block, COLS, Content, Form, Panel, WINDOW_FORMS};
 use crate::stripe::Stripe;
@@ -21,12 +22,17 @@ use crate::tile::GEMM_ROWS;
 /// See [`crate::Isa::stripe_u8`].
 #[target_feature(enable = "avx2")]
 pub(crate) fn stripe(stripe: &Stripe<'_>) -> bool {
-    if stripe.panel.content != Content::Windows {
-        return false;
-    }
+    let known = mode(stripe.scales, stripe.channel..stripe.channel + COLS);
+    let Some(mode) = known.filter(|_| stripe.panel.content == Content::Windows) else { return false };
     let (a, out) = stripe.check();
     // SAFETY: the check proves every read and write; the task owns these bytes of the output alone (contract of `Stripe`).
-    unsafe { tiles(stripe, a, out) };
+    unsafe {
+        match mode {
+            FLOAT => tiles::<FLOAT>(stripe, a, out),
+            DOUBLE => tiles::<DOUBLE>(stripe, a, out),
+            _ => tiles::<SINGLE>(stripe, a, out),
+        }
+    }
     true
 }
 
@@ -36,8 +42,10 @@ type Half = [__m256i; GEMM_ROWS];
 /// # Safety
 /// `a` and `out` come from the stripe's check, and its panel has window forms only.
 #[target_feature(enable = "avx2")]
-unsafe fn tiles(stripe: &Stripe<'_>, a: *const u8, out: *mut u8) {
+unsafe fn tiles<const MODE: u8>(stripe: &Stripe<'_>, a: *const u8, out: *mut u8) {
     let (step, stride, pack) = (stripe.step, stripe.stride, Pack::new(stripe.store));
+    let most = _mm256_set1_epi32(stripe.store.hi as i32);
+    let scales = [0, COLS / 2].map(|lanes| Eight::new(stripe.scales, stripe.channel + lanes));
     for tile in 0..stripe.tiles {
         // SAFETY: the rows of a tile begin inside both slices.
         let (a, to) = unsafe { (a.add(tile * GEMM_ROWS * step), out.add(tile * GEMM_ROWS * stride)) };
@@ -46,14 +54,11 @@ unsafe fn tiles(stripe: &Stripe<'_>, a: *const u8, out: *mut u8) {
         for (half, bytes) in bytes.iter_mut().enumerate() {
             let lanes = half * (COLS / 2);
             // SAFETY: half of sixteen values.
-            let (bias, m) = unsafe {
-                let (bias, m) = (stripe.bias.as_ptr().add(lanes), stripe.m.as_ptr().add(lanes));
-                (_mm256_loadu_si256(bias.cast()), _mm256_loadu_ps(m))
-            };
+            let bias = unsafe { _mm256_loadu_si256(stripe.bias.as_ptr().add(lanes).cast()) };
             let mut acc = [bias; GEMM_ROWS];
             // SAFETY: passed on to the caller.
             unsafe { at.product(a, step, half, &mut acc) };
-            *bytes = requantized(&acc, m, &pack);
+            *bytes = requantized::<MODE>(&acc, &scales[half], most, &pack);
         }
         // SAFETY: eight rows of sixteen bytes were checked.
         unsafe { store(to, stride, bytes) };
@@ -63,12 +68,12 @@ unsafe fn tiles(stripe: &Stripe<'_>, a: *const u8, out: *mut u8) {
 /// Rows 0 to 3 and 4 to 7 of eight columns: in each half of a register four columns of four rows.
 #[inline]
 #[target_feature(enable = "avx2")]
-fn requantized(acc: &Half, m: __m256, pack: &Pack) -> [__m256i; 2] {
-    let scaled = |acc| _mm256_mul_ps(_mm256_cvtepi32_ps(acc), m);
-    let four = |[a, b, c, d]: [__m256i; 4]| {
-        let words = [pack.words([scaled(a), scaled(b)]), pack.words([scaled(c), scaled(d)])];
-        pack.bound(_mm256_packus_epi16(words[0], words[1]))
+fn requantized<const MODE: u8>(acc: &Half, scale: &Eight, most: __m256i, pack: &Pack) -> [__m256i; 2] {
+    let words = |a, b| match MODE {
+        FLOAT => pack.words([scale.float(a), scale.float(b)]),
+        _ => pack.words_below([scale.q31::<MODE>(a, most), scale.q31::<MODE>(b, most)]),
     };
+    let four = |[a, b, c, d]: [__m256i; 4]| pack.bound(_mm256_packus_epi16(words(a, b), words(c, d)));
     let [a, b, c, d, e, f, g, h] = *acc;
     [four([a, b, c, d]), four([e, f, g, h])]
 }
