@@ -3,7 +3,7 @@
 
 use crate::lower::{Builder, Chip};
 use crate::ops::{
-    average_pool, binary, concat, conv, cut, lut, matrix, max_pool, mean, rescale, softmax, transpose, views,
+    average_pool, binary, concat, conv, cut, lut, matrix, max_pool, mean, pad, pick, rescale, softmax, transpose, views,
 };
 use crate::rows;
 use ottava_hal::capability::Operand;
@@ -83,6 +83,11 @@ static TABLE: &[Entry] = &[
     Entry { fixed: true, ..onnx("GlobalAveragePool", mean::inputs, mean::global) },
     Entry { fixed: true, ..onnx("ReduceMean", mean::inputs, |b, n| mean::reduce(b, n, true)) },
     Entry { fixed: true, ..onnx("ReduceSum", mean::inputs, |b, n| mean::reduce(b, n, false)) },
+    element("Max", binary::inputs, |b, n| binary::lower(b, n, Opcode::Max)),
+    element("Min", binary::inputs, |b, n| binary::lower(b, n, Opcode::Min)),
+    element("Gather", pick::gather_inputs, pick::gather),
+    element("Resize", pick::resize_inputs, pick::resize),
+    element("Pad", pad::inputs, pad::lower),
     element("Concat", concat::inputs, concat::lower),
     element("Slice", cut::inputs, cut::slice),
     Entry { many_outputs: true, ..element("Split", cut::inputs, cut::split) },

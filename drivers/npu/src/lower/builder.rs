@@ -174,14 +174,17 @@ impl<'p> Builder<'p> {
         let output = self.program.outputs.iter().position(|o| *o == id).filter(|_| plain);
         let buffer = match output.and_then(|i| self.outputs.get(i)) {
             Some(&buffer) => buffer,
-            None => {
-                self.buffers.push(Buffer { region: Region::Scratch, bytes, offset: 0, life: None });
-                self.buffers.len() - 1
-            }
+            None => self.scratch(bytes).buffer,
         };
         let loc = Loc { buffer, offset: 0 };
         self.places[id.0][form as usize] = Some(loc);
         Ok(loc)
+    }
+
+    /// Memory for what lies between two steps of a node.
+    pub(crate) fn scratch(&mut self, bytes: usize) -> Loc {
+        self.buffers.push(Buffer { region: Region::Scratch, bytes, offset: 0, life: None });
+        Loc { buffer: self.buffers.len() - 1, offset: 0 }
     }
 
     /// A value that is another one's bytes.

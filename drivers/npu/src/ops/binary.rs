@@ -1,4 +1,4 @@
-//! `Add`, `Sub`, `Mul` of two values, one of which may repeat: a scalar, a row, or one value per channel.
+//! `Add`, `Sub`, `Mul`, `Max`, `Min` of two values, one of which may repeat: a scalar, a row, or one value per channel.
 
 use super::{bad_shape, clamped, input, output, params_of};
 use crate::lower::{Binary, Builder, Chip, Form, Params, Second};
@@ -26,6 +26,9 @@ struct Shape {
 /// Adds the step.
 pub(crate) fn lower(builder: &mut Builder<'_>, node: &Node, opcode: Opcode) -> Result<()> {
     let (mut a, mut b, y) = (input(node, 0)?, input(node, 1)?, output(node)?);
+    if node.inputs.len() > 2 {
+        return Err(Error::unsupported(Reason::Other, format!("{} operands, supported: two", node.inputs.len())));
+    }
     let out = clamped(builder, node)?;
     let yd = builder.dims(y)?;
     if builder.dims(a)? != yd && opcode != Opcode::Sub {
@@ -43,6 +46,10 @@ pub(crate) fn lower(builder: &mut Builder<'_>, node: &Node, opcode: Opcode) -> R
     let second_form = if shape.second == Second::Same { shape.form } else { Form::Plain };
     let (la, lb) = (builder.want(a, shape.form)?, builder.want(b, second_form)?);
     let to = builder.make(y, shape.form)?;
+    let integers = matches!(opcode, Opcode::Max | Opcode::Min);
+    if integers && (pa != pb || (pa.dtype, pa.affine()) != (out.dtype, out.affine())) {
+        return Err(Error::unsupported(Reason::QuantScheme, "a maximum between different parameters"));
+    }
     let fixed = fixed(builder, node, opcode, [pa, pb, out])?;
     let step = Binary {
         opcode,

@@ -1,5 +1,6 @@
 //! `Softmax` of bytes along the last axis, or over everything behind an axis (versions before 13).
 
+use super::concat::moved;
 use super::{bad_shape, clamped, input, output, params_of, same_elements};
 use crate::lower::{Builder, Chip, Form, Softmax};
 use crate::rows::byte;
@@ -22,9 +23,13 @@ pub(crate) fn lower(builder: &mut Builder<'_>, node: &Node) -> Result<()> {
     let (from, to) = (params_of(builder, x)?, clamped(builder, node)?);
     let dims = builder.dims(x)?;
     let axis = axis(node, dims.len())?;
+    // Along the channels rows are those of an image whose channels lie last.
+    let channels = node.version >= ALONG_AXIS && axis == 1 && dims.len() > 2;
+    let (form, dims, axis) =
+        if channels { (Form::Last, moved(&dims), dims.len() - 1) } else { (Form::Plain, dims, axis) };
     let (rows, len) = (dims[..axis].iter().product(), dims[axis..].iter().product::<usize>());
     if node.version >= ALONG_AXIS && dims[axis.min(dims.len())..].iter().skip(1).any(|&d| d != 1) {
-        return Err(bad_shape(format!("rows along axis {axis} of {dims:?}, supported: the last axis")));
+        return Err(bad_shape(format!("rows along axis {axis} of {dims:?}, supported: the last axis and axis 1")));
     }
     same_elements(builder, x, y)?;
     let model = |e: RefmathError| Error::unsupported(Reason::QuantScheme, e.to_string());
@@ -37,7 +42,7 @@ pub(crate) fn lower(builder: &mut Builder<'_>, node: &Node) -> Result<()> {
         let bytes: Vec<u8> = lut.table.iter().flat_map(|e| e.to_le_bytes()).collect();
         Some(builder.pack(&bytes)?)
     };
-    let (at, into) = (builder.want(x, Form::Plain)?, builder.make(y, Form::Plain)?);
+    let (at, into) = (builder.want(x, form)?, builder.make(y, form)?);
     let step = Softmax::new(builder.chip, (at, from), table, (into, to), (rows, len))?;
     builder.step(vec![at], into, step);
     Ok(())

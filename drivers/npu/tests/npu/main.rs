@@ -9,6 +9,7 @@ mod exact;
 mod faults;
 mod movement;
 mod network;
+mod picks;
 mod pools;
 mod products;
 mod queues;
