@@ -152,11 +152,15 @@ fn elements(work: &Work) -> u64 {
         Work::Requant { from, .. } | Work::Residual { from, .. } | Work::Shift { from, .. } => from.units(),
         Work::Redsum { from, .. } | Work::Redmax { from, .. } => from.units(),
         Work::Binary(b) => b.out.units() / b.output.dtype.bytes(),
-        Work::Unary { op: Unary::Softmax { .. } | Unary::TfliteSoftmax { .. }, from, .. } => from.units().saturating_mul(3),
-        Work::Unary { op: Unary::Lut16 { .. }, from, .. } => from.units() / 2,
-        Work::Unary { op: Unary::Cast { input, .. } | Unary::Rescale { input, .. } | Unary::TfliteRescale { input, .. }, from, .. } => {
-            from.units() / input.dtype.bytes()
+        Work::Unary { op: Unary::Softmax { .. } | Unary::TfliteSoftmax { .. }, from, .. } => {
+            from.units().saturating_mul(3)
         }
+        Work::Unary { op: Unary::Lut16 { .. }, from, .. } => from.units() / 2,
+        Work::Unary {
+            op: Unary::Cast { input, .. } | Unary::Rescale { input, .. } | Unary::TfliteRescale { input, .. },
+            from,
+            ..
+        } => from.units() / input.dtype.bytes(),
         Work::Unary { from, .. } => from.units(),
         Work::Pool(Pool { to, window, .. }) => {
             to.units().saturating_mul(window.kh.into()).saturating_mul(window.kw.into())
