@@ -3,13 +3,13 @@
 use super::constants::{Layout, pack, residual, stored, unpacked};
 use super::{bad_shape, input, output, params_of};
 use crate::lower::{Batch, Builder, Chip, Constants, Form, Plan, Product, Source};
-use crate::rows::{bias, byte, factor};
+use crate::rows::{bias, element, factor};
 use ottava_hal::capability::Operand;
 use ottava_hal::{Error, Node, Reason, Result};
 
 /// Rows, weights, bias.
 pub(crate) fn inputs(chip: &Chip) -> Vec<Operand> {
-    vec![byte(chip), factor(chip), bias()]
+    vec![element(chip), factor(chip), bias()]
 }
 
 /// `alpha * A * B' + C`.
