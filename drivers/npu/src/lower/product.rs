@@ -109,7 +109,8 @@ impl Product {
         let Self { m, n, k, .. } = *self;
         match &self.batch {
             Batch::Groups(_) => {
-                let channels = if let Source::Image { h, w, .. } = &self.source { k / (h.kernel * w.kernel) } else { k };
+                let channels =
+                    if let Source::Image { h, w, .. } = &self.source { k / (h.kernel * w.kernel) } else { k };
                 [product * channels, product * k * n, product * n, product * n]
             }
             Batch::Pairs(pairs) => [pairs[product].0 * m * k, pairs[product].1 * k * n, 0, product * m * n],

@@ -3,10 +3,10 @@
 
 use super::{bad_shape, input, output, params_of};
 use crate::lower::{Builder, Constants, Epilogue, Form, Loc, Params, Table};
-use ottava_hal::refmath::requant::Multiplier;
-use ottava_hal::refmath::{AccBounds, ScaleProduct};
 use ottava_hal::refmath::bias::{adopt_bias, bias_s32_real};
 use ottava_hal::refmath::bounds::{ActivationRange, channel_bounds, max_operand};
+use ottava_hal::refmath::requant::Multiplier;
+use ottava_hal::refmath::{AccBounds, ScaleProduct};
 use ottava_hal::{DataType, Error, Node, QuantParams, Reason, RequantMode, Result, Scheme, Tensor};
 use ottava_npu::isa::Dtype;
 use ottava_npu::program::Sums;
@@ -60,12 +60,7 @@ pub(crate) fn pack(builder: &mut Builder<'_>, node: &Node, layout: &Layout<'_>) 
 }
 
 /// The constants of products whose second factor is at `weights`, matrices of `layout.k` rows: one scale, bounds by type.
-pub(crate) fn unpacked(
-    builder: &mut Builder<'_>,
-    node: &Node,
-    layout: &Layout<'_>,
-    weights: Loc,
-) -> Result<Constants> {
+pub(crate) fn unpacked(builder: &mut Builder<'_>, node: &Node, layout: &Layout<'_>, weights: Loc) -> Result<Constants> {
     let (x, w, y) = (params_of(builder, input(node, 0)?)?, input(node, 1)?, params_of(builder, output(node)?)?);
     let mut epilogue = Epilogue::of(builder.chip, node, y)?;
     let ty = builder.ty(w);

@@ -28,8 +28,11 @@ pub(crate) fn lower(builder: &mut Builder<'_>, node: &Node) -> Result<()> {
     let shape = shape(builder, node)?;
     let Shape { geometry, groups, channels, per_group } = shape;
     let wide = builder.size(input(node, 0)?) > 1;
-    let depthwise =
-        !wide && per_group == 1 && groups > 1 && !node.fused.residual && Depthwise::size(builder.chip, &geometry).is_some();
+    let depthwise = !wide
+        && per_group == 1
+        && groups > 1
+        && !node.fused.residual
+        && Depthwise::size(builder.chip, &geometry).is_some();
     let (kh, kw) = (geometry.h.kernel, geometry.w.kernel);
     // The sum runs over (kernel row, kernel column, channel).
     let at = |c: usize, k: usize| ((c * per_group + k % per_group) * kh + k / per_group / kw) * kw + k / per_group % kw;

@@ -125,7 +125,7 @@ fn a_closed_device_ends_what_waits() {
 }
 
 /// Memories so small that most of their bytes are in use.
-const SMALL: &str = "sram: (a: (bytes: 2048, banks: 1), w: (bytes: 1024, banks: 1))";
+const SMALL: &str = "sram: (a: (bytes: 2048, banks: 1), w: (bytes: 1024, banks: 1), acc: (bytes: 512, banks: 1))";
 
 /// A chip that was described with faults: they strike in every run, and the device tells what became of it.
 fn faulty(fault: &str, more: &[(&str, &str)]) -> Setup {
@@ -141,17 +141,18 @@ fn faults_of_the_chip_are_told_by_the_device() {
     let found = |s: &Setup| s.run().unwrap_err();
     // Parity finds flips of bytes that are read; some seeds hit bytes that nobody reads, which changes nothing.
     let good = setup().run().unwrap();
-    let mut n_found = 0;
-    for seed in 0..40 {
-        match faulty(&format!("(\"bit_flip\", \"a\", 2000, {seed})"), &[]).run() {
-            Ok(bytes) => assert_eq!(bytes, good, "seed {seed} was not noticed"),
+    let (mut n_found, mut rng) = (0, Rng::new(5));
+    for _ in 0..60 {
+        let (seed, when, place) = (rng.next(), rng.range(20, 1500), rng.pick(&["a", "w", "acc"]));
+        match faulty(&format!("(\"bit_flip\", \"{place}\", {when}, {seed})"), &[]).run() {
+            Ok(bytes) => assert_eq!(bytes, good, "{seed} in {place} at {when} was not noticed"),
             Err(e) => {
                 assert!(e.to_string().contains("parity"), "{e}");
                 n_found += 1;
             }
         }
     }
-    println!("40 flips in A: parity found {n_found}, the others hit nothing that is read");
+    println!("60 flips: parity found {n_found}, the others hit nothing that is read");
     assert!(n_found > 0);
     let lost = faulty("(\"device_lost\", \"any\", 100, 1)", &[]);
     assert_eq!(found(&lost).status(), Status::DeviceLost);

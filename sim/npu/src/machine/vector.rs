@@ -66,7 +66,8 @@ impl Exec<'_, '_> {
         // The same function under the widest clamp tells which outputs the clamp changed.
         let open = pair(b, Target { lo: i32::MIN, hi: i32::MAX, ..target }).map_err(constants)?;
         let (x, y) = (self.chip.values(&b.a.0, b.a.1.dtype), self.chip.values(&b.b.0, b.b.1.dtype));
-        let (n, width) = (b.out.len as usize / dtype.bytes() as usize, b.b.0.len as usize / b.b.1.dtype.bytes() as usize);
+        let (n, width) =
+            (b.out.len as usize / dtype.bytes() as usize, b.b.0.len as usize / b.b.1.dtype.bytes() as usize);
         for i in 0..b.out.rows {
             let start = i as usize * n;
             let row = if b.flags & flags::BROW != 0 { 0 } else { i as usize * width };

@@ -333,9 +333,7 @@ pub(super) fn sums(bits: u16) -> Result<Sums> {
         (false, false) => Ok(Sums::Narrow),
         (true, false) => Ok(Sums::Wide),
         (true, true) => Ok(Sums::Pairs),
-        (false, true) => {
-            Err(Fault::Value { what: "the flags", found: bits.into(), expected: "NARROW with WIDE only" })
-        }
+        (false, true) => Err(Fault::Value { what: "the flags", found: bits.into(), expected: "NARROW with WIDE only" }),
     }
 }
 

@@ -84,7 +84,11 @@ impl Cx<'_> {
         let tflite = inst.flags & flags::TFL != 0;
         let mode = if tflite { self.fixed_mode("2 or 3 with TFL")? } else { RequantMode::Fp32Rne };
         if tflite && inst.flags & flags::QLIN != 0 {
-            return Err(Fault::Value { what: "the flags", found: inst.flags.into(), expected: "TFL or QLIN, not both" });
+            return Err(Fault::Value {
+                what: "the flags",
+                found: inst.flags.into(),
+                expected: "TFL or QLIN, not both",
+            });
         }
         let (a, b) = (self.element(Reg::DtypeA, Reg::Sa, Reg::Za)?, self.element(Reg::DtypeW, Reg::Sb, Reg::Zb)?);
         let output = self.output(&ELEMENTS)?;

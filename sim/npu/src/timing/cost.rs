@@ -58,8 +58,7 @@ pub fn cost(config: &NpuConfig, step: &Step) -> Result<Cost, Fault> {
             }
             let spaces = [g.a.space, g.w.tile.space];
             cost.conflicts(banks::of_product(config, &shape, &gemm, spaces).map_err(range)?);
-            cost.counters.sram_bytes_read =
-                accesses.a.saturating_mul(g.input.dtype.bytes()).saturating_add(accesses.w);
+            cost.counters.sram_bytes_read = accesses.a.saturating_mul(g.input.dtype.bytes()).saturating_add(accesses.w);
             cost.counters.acc_written = accesses.o;
         }
         Work::Dwconv(d) => depthwise(config, &mut cost, step, d)?,
@@ -158,11 +157,15 @@ fn elements(work: &Work) -> u64 {
         Work::Shift { from, .. } => from.units(),
         Work::Redsum { from, .. } | Work::Redmax { from, .. } => from.units(),
         Work::Binary(b) => b.out.units() / b.output.dtype.bytes(),
-        Work::Unary { op: Unary::Softmax { .. } | Unary::TfliteSoftmax { .. }, from, .. } => from.units().saturating_mul(3),
-        Work::Unary { op: Unary::Lut16 { .. }, from, .. } => from.units() / 2,
-        Work::Unary { op: Unary::Cast { input, .. } | Unary::Rescale { input, .. } | Unary::TfliteRescale { input, .. }, from, .. } => {
-            from.units() / input.dtype.bytes()
+        Work::Unary { op: Unary::Softmax { .. } | Unary::TfliteSoftmax { .. }, from, .. } => {
+            from.units().saturating_mul(3)
         }
+        Work::Unary { op: Unary::Lut16 { .. }, from, .. } => from.units() / 2,
+        Work::Unary {
+            op: Unary::Cast { input, .. } | Unary::Rescale { input, .. } | Unary::TfliteRescale { input, .. },
+            from,
+            ..
+        } => from.units() / input.dtype.bytes(),
         Work::Unary { from, .. } => from.units(),
         Work::Pool(Pool { to, window, .. }) => {
             to.units().saturating_mul(window.kh.into()).saturating_mul(window.kw.into())
