@@ -160,6 +160,37 @@ fn a_chain_that_no_machine_holds_is_refused() {
 }
 
 #[test]
+fn the_size_of_what_no_memory_holds_is_not_folded() {
+    let size = |n: usize| {
+        let mut g = Graph::new("size");
+        let x = g.add_input("x", TensorType::fixed(DataType::F32, &[6, n]));
+        let y = g.add_value("y", TensorType::fixed(DataType::S64, &[]));
+        let mut node = Node::new("size", "Size", 13);
+        (node.inputs, node.outputs) = (vec![Some(x)], vec![y]);
+        g.nodes.push(node);
+        g.outputs = vec![y];
+        let device = ReferenceDevice::new();
+        canonicalize(&g, &mut Cx::new(&device)).map(|g| g.nodes.len()).map_err(|e| e.to_string())
+    };
+    assert_eq!(size(7), Ok(0));
+    assert_eq!(size(1 << 62), Ok(1));
+}
+
+#[test]
+fn a_scale_that_a_model_computes_as_0_is_refused() {
+    let mut chain = Chain::new();
+    let scale = chain.constant(Tensor::scalar(0f32));
+    let zero = chain.constant(Tensor::scalar(3u8));
+    chain.push("QuantizeLinear", &[scale, zero]);
+    chain.push("DequantizeLinear", &[scale, zero]);
+    chain.g.values.iter_mut().filter(|v| v.name == "v0").for_each(|v| v.ty.dtype = DataType::U8);
+    chain.g.outputs = vec![chain.at];
+    let device = ReferenceDevice::new();
+    let error = canonicalize(&chain.g, &mut Cx::new(&device)).unwrap_err().to_string();
+    assert!(error.contains("a scale is 0, expected finite numbers greater than 0"), "{error}");
+}
+
+#[test]
 fn a_huge_fill_is_neither_folded_nor_made() {
     let mut chain = Chain::new();
     chain.at = chain.constant(Tensor::from_slice(&[3], &[1000i64, 1000, 1000]).unwrap());

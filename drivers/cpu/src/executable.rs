@@ -5,15 +5,16 @@
 
 use crate::arena::{Arena, Memory};
 use crate::blob::{self, Packed, bare};
-use crate::builder::{Builder, Group, Step};
+use crate::builder::{Builder, Group, Step, bytes_of};
 use crate::sharing;
+use crate::shown::Showing;
 use ottava_hal::device::NodeTime;
 use ottava_hal::host::HostProgram;
 use ottava_hal::{Error, Program, Result, Tensor};
 use ottava_kernels::{Exec, Isa, ThreadPool};
 use parking_lot::Mutex;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 /// Steps, constants and memory plan of a program.
@@ -25,6 +26,11 @@ pub(crate) struct CpuProgram {
     ranges: Vec<Range<usize>>,
     arena_bytes: usize,
     arenas: Mutex<Vec<Arena>>,
+    /// Sizes of the arena buffers and of the outputs.
+    buffers: Vec<usize>,
+    output_bytes: Vec<usize>,
+    /// The memory of runs that show their outputs, once there is one.
+    showing: OnceLock<Result<Showing>>,
     /// For saving: the program whose last inputs stand for so many packed weights, and these.
     bare: (Program, u32),
     packed: Vec<Packed>,
@@ -37,11 +43,17 @@ impl CpuProgram {
     /// Plans the memory of a finished builder.
     pub(crate) fn new(builder: Builder<'_>, pool: Arc<ThreadPool>) -> Result<Self> {
         let steps: Vec<&Step> = builder.groups.iter().flat_map(|g| &g.steps).collect();
-        let layout = sharing::layout(&steps, &builder.buffers)?;
+        let accesses: Vec<_> = steps.iter().map(|step| (&step.operands, &step.sharing)).collect();
+        let layout = sharing::layout(&accesses, &builder.buffers)?;
+        let outputs = builder.program.outputs.iter().map(|id| bytes_of(builder.ty(*id)));
+        let output_bytes = outputs.collect::<Result<_>>()?;
         Ok(Self {
             isa: builder.isa,
             pool,
             groups: builder.groups,
+            buffers: builder.buffers,
+            output_bytes,
+            showing: OnceLock::new(),
             constants: builder.constants,
             ranges: layout.ranges,
             arena_bytes: layout.arena_bytes,
@@ -84,6 +96,21 @@ impl CpuProgram {
         Ok(())
     }
 
+    fn show_groups(
+        &self,
+        showing: &Showing,
+        memory: &mut Memory<'_, '_>,
+        see: &mut dyn FnMut(usize, &[u8]),
+    ) -> Result<()> {
+        let exec = Exec { isa: self.isa, pool: &self.pool };
+        let steps = self.groups.iter().flat_map(|group| group.steps.iter().map(|step| (step, &group.name)));
+        for (i, ((step, name), operands)) in steps.zip(&showing.operands).enumerate() {
+            (step.run)(exec, memory.open(operands)?).map_err(|e| at_node(e, name))?;
+            showing.show(i, memory.arena, see);
+        }
+        Ok(())
+    }
+
     #[cfg(test)]
     fn after_step(&self, step_idx: usize, memory: &mut Memory<'_, '_>) {
         self.dead_after.get(step_idx).into_iter().flatten().for_each(|b| memory.poison(*b));
@@ -118,6 +145,22 @@ impl HostProgram for CpuProgram {
             Memory { inputs, outputs, constants: &self.constants, ranges: &self.ranges, arena: arena.bytes_mut() };
         let result = self.run_groups(&mut memory, times);
         self.arenas.lock().push(arena);
+        result
+    }
+
+    fn can_show(&self) -> bool {
+        true
+    }
+
+    fn run_shown(&self, inputs: &[&[u8]], see: &mut dyn FnMut(usize, &[u8])) -> Result<()> {
+        let steps = || self.groups.iter().flat_map(|g| &g.steps).collect::<Vec<_>>();
+        let showing = self.showing.get_or_init(|| Showing::new(&steps(), &self.buffers, &self.output_bytes));
+        let showing = showing.as_ref().map_err(Error::clone)?;
+        let mut arena = showing.take()?;
+        let (constants, ranges) = (self.constants.as_slice(), showing.ranges.as_slice());
+        let mut memory = Memory { inputs, outputs: &mut [], constants, ranges, arena: arena.bytes_mut() };
+        let result = self.show_groups(showing, &mut memory, see);
+        showing.give(arena);
         result
     }
 

@@ -31,6 +31,7 @@ mod plan;
 mod relayout;
 mod rows;
 mod sharing;
+mod shown;
 mod storage;
 mod strided;
 #[cfg(test)]

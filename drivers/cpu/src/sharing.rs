@@ -5,8 +5,7 @@
 //! is a part of the other and holds the very bytes that the other has there. The life of shared memory covers the lives of
 //! all that share it, so the planner ([`crate::plan`]) sees one buffer.
 
-use crate::arena::Place;
-use crate::builder::Step;
+use crate::arena::{Operands, Place};
 use crate::plan::{Life, plan};
 use ottava_hal::Result;
 use std::ops::Range;
@@ -40,17 +39,20 @@ pub(crate) struct Layout {
     pub(crate) dead_after: Vec<Vec<usize>>,
 }
 
+/// What the plan must know of a step: its memory, and what it allows.
+pub(crate) type Access<'s> = (&'s Operands, &'s Sharing);
+
 /// Plans the memory of steps over buffers of the given sizes.
-pub(crate) fn layout(steps: &[&Step], bytes: &[usize]) -> Result<Layout> {
+pub(crate) fn layout(steps: &[Access<'_>], bytes: &[usize]) -> Result<Layout> {
     let mut homes = Homes { bytes, home: vec![None; bytes.len()], lives: lives(steps, bytes) };
     for step in steps {
-        if let (Sharing::Parts(parts), Place::Buffer(y)) = (&step.sharing, step.operands.write) {
-            parts.iter().enumerate().for_each(|(i, at)| homes.adopt_part(step, i, *at, y));
+        if let (Sharing::Parts(parts), Place::Buffer(y)) = (step.1, step.0.write) {
+            parts.iter().enumerate().for_each(|(i, at)| homes.adopt_part(*step, i, *at, y));
         }
     }
     for (at, step) in steps.iter().enumerate() {
-        if let (Sharing::Elementwise, Place::Buffer(y)) = (&step.sharing, step.operands.write) {
-            homes.replace_operand(step, at, y);
+        if let (Sharing::Elementwise, Place::Buffer(y)) = (step.1, step.0.write) {
+            homes.replace_operand(*step, at, y);
         }
     }
     homes.place()
@@ -78,7 +80,7 @@ impl Homes<'_> {
         (life.first, life.last) = (life.first.min(first), life.last.max(last));
     }
 
-    fn adopt_part(&mut self, step: &Step, i: usize, at: Option<usize>, y: usize) {
+    fn adopt_part(&mut self, step: Access<'_>, i: usize, at: Option<usize>, y: usize) {
         let (Some(at), Some(p)) = (at, only_read(step, i)) else { return };
         let inside = at.checked_add(self.bytes[p]).is_some_and(|end| end <= self.bytes[y]);
         if inside && self.bytes[p] > 0 && self.is_apart(step, p) {
@@ -87,13 +89,13 @@ impl Homes<'_> {
     }
 
     /// Whether only one operand of the step lies in an outermost buffer: what is read besides must not be overwritten.
-    fn is_apart(&self, step: &Step, root: usize) -> bool {
+    fn is_apart(&self, step: Access<'_>, root: usize) -> bool {
         let inside = |place: &&Place| matches!(place, Place::Buffer(b) if self.find(*b).0 == root);
-        step.operands.reads.iter().filter(inside).count() == 1
+        step.0.reads.iter().filter(inside).count() == 1
     }
 
     /// Lets the result take the place of the first operand that is dead after the step.
-    fn replace_operand(&mut self, step: &Step, at: usize, y: usize) {
+    fn replace_operand(&mut self, step: Access<'_>, at: usize, y: usize) {
         let dies = |i: usize| {
             let p = only_read(step, i)?;
             let (root, _) = self.find(p);
@@ -101,7 +103,7 @@ impl Homes<'_> {
             let free = self.lives[root].last == at && self.find(y).0 != root && self.is_apart(step, root);
             (whole && free).then_some(root)
         };
-        if let Some(root) = (0..step.operands.reads.len()).find_map(dies) {
+        if let Some(root) = (0..step.0.reads.len()).find_map(dies) {
             self.move_into(root, y, 0);
         }
     }
@@ -127,18 +129,18 @@ impl Homes<'_> {
 }
 
 /// The buffer that operand `i` is, if no other operand of the step is the same.
-fn only_read(step: &Step, i: usize) -> Option<usize> {
-    let reads = &step.operands.reads;
+fn only_read(step: Access<'_>, i: usize) -> Option<usize> {
+    let reads = &step.0.reads;
     let Place::Buffer(p) = *reads.get(i)? else { return None };
     (reads.iter().filter(|r| **r == Place::Buffer(p)).count() == 1).then_some(p)
 }
 
 /// The life of each buffer: from the step that writes it to the last that reads it.
-fn lives(steps: &[&Step], bytes: &[usize]) -> Vec<Life> {
+fn lives(steps: &[Access<'_>], bytes: &[usize]) -> Vec<Life> {
     let mut lives: Vec<Life> = bytes.iter().map(|&bytes| Life { bytes, first: usize::MAX, last: 0 }).collect();
     for (i, step) in steps.iter().enumerate() {
-        let scratch = step.operands.scratch.map(Place::Buffer);
-        for place in step.operands.reads.iter().copied().chain([step.operands.write]).chain(scratch) {
+        let scratch = step.0.scratch.map(Place::Buffer);
+        for place in step.0.reads.iter().copied().chain([step.0.write]).chain(scratch) {
             if let Place::Buffer(b) = place {
                 lives[b].first = lives[b].first.min(i);
                 lives[b].last = lives[b].last.max(i);
@@ -158,7 +160,7 @@ fn dead_after(roots: &[usize], lives: &[Life]) -> Vec<Vec<usize>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::arena::Operands;
+    use crate::builder::Step;
 
     fn step(reads: &[usize], write: usize, sharing: Sharing) -> Step {
         let reads = reads.iter().map(|b| Place::Buffer(*b)).collect();
@@ -166,8 +168,12 @@ mod tests {
         Step { kernel: String::new(), operands, sharing, run: Box::new(|_, _| Ok(())) }
     }
 
+    fn accesses(steps: &[Step]) -> Vec<Access<'_>> {
+        steps.iter().map(|s| (&s.operands, &s.sharing)).collect()
+    }
+
     fn ranges(steps: &[Step], bytes: &[usize]) -> Vec<Range<usize>> {
-        layout(&steps.iter().collect::<Vec<_>>(), bytes).unwrap().ranges
+        layout(&accesses(steps), bytes).unwrap().ranges
     }
 
     #[test]
@@ -255,7 +261,7 @@ mod tests {
         assert_eq!(found[0], found[1].start + 64..found[1].end);
         assert!(found[2].end <= found[1].start || found[1].end <= found[2].start);
         // Shared memory lives as long as its last reader, so nothing else moves in.
-        let dead = layout(&steps.iter().collect::<Vec<_>>(), &[64, 128, 64, 8]).unwrap().dead_after;
+        let dead = layout(&accesses(&steps), &[64, 128, 64, 8]).unwrap().dead_after;
         assert_eq!(dead, [vec![], vec![], vec![], vec![1, 2, 3]]);
     }
 }

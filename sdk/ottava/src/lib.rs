@@ -48,6 +48,7 @@
 
 mod batches;
 mod calibrate;
+mod capabilities;
 mod channels_last;
 mod compact;
 mod compiled;

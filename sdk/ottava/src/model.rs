@@ -117,8 +117,12 @@ impl Model {
 
     /// The bytes of an ONNX file; equal graphs give equal bytes.
     pub fn to_bytes(&self, metadata: BTreeMap<String, String>) -> Result<Vec<u8>> {
-        let options = ExportOptions { metadata };
-        export_onnx(&self.graph, &options).map_err(|e| Error::unsupported(codes::MODEL_WRITE, e.to_string()))
+        self.to_file(&ExportOptions { metadata, ..ExportOptions::default() })
+    }
+
+    /// As [`Self::to_bytes`], with a choice of what to write.
+    pub(crate) fn to_file(&self, options: &ExportOptions) -> Result<Vec<u8>> {
+        export_onnx(&self.graph, options).map_err(|e| Error::unsupported(codes::MODEL_WRITE, e.to_string()))
     }
 
     /// Values that live from run to run, with their types. They are neither among the inputs nor the outputs.

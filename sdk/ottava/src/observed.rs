@@ -1,8 +1,9 @@
 //! The float network compiled so that every observed value is seen once per run, where it lies, and few are alive at a time.
 //!
-//! A value that is an output cannot fuse away, and all outputs of a run live to its end. Where that is much memory, the
-//! network is cut into slices of neighbouring nodes, each a session of its own: its values are looked at as soon as it
-//! has run, and only those that a later slice reads are kept. Nothing is computed twice. The operators that run, and so
+//! A value that is an output cannot fuse away. A device that shows values while it computes them (the CPU) needs no more
+//! memory for that than for a run. On others all outputs live to the end of a run. Where that is much memory, the network is
+//! cut into slices of neighbouring nodes, each a session of its own: its values are looked at as soon as it has run, and
+//! only those that a later slice reads are kept. Nothing is computed twice. The operators that run, and so
 //! the values, are the same with and without cuts: observed values are outputs either way. Nor does it matter whether
 //! images are handed out channels last ([`crate::channels_last`]).
 
@@ -17,10 +18,8 @@ use ottava_hal::Tensor;
 use ottava_runtime::Shown;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A slice ends where its observed values exceed this: they are looked at while they are in the processor's cache.
-const SLICE_BYTES: usize = 512 << 10;
-/// Slices keep their working memory from run to run as long as that of all observed values is not more than this.
-const KEPT_BYTES: usize = 12 << 20;
+/// A slice ends where its observed values exceed this. Smaller slices stay in the processor's cache.
+const SLICE_BYTES: usize = 4 << 20;
 
 /// An observed value for the time of a call.
 pub(crate) struct Seen<'a> {
@@ -79,8 +78,6 @@ struct Slice {
     outputs: Vec<(ValueId, bool)>,
     /// Values that a later slice reads.
     kept: BTreeSet<ValueId>,
-    /// Its working memory stays.
-    stays: bool,
 }
 
 impl Observed {
@@ -99,12 +96,18 @@ impl Observed {
         }
         let reference = registry.reference()?;
         let graph = canonicalize(&bound, &mut Cx::new(reference.as_ref())).map_err(|e| model.invalid(e))?;
-        let cuts = cuts(&graph).unwrap_or_else(|| vec![((0..graph.nodes.len()).collect(), 0)]);
         let rows = vec![false; graph.values.len()];
-        let slices = |images: &[bool]| Slices::new((model, registry, options), &graph, &cuts, images);
-        // A device without Transpose sees rows.
-        let sliced = if any_order { slices(&images(&graph)).or_else(|_| slices(&rows)) } else { slices(&rows) };
-        Ok(Self::Sliced(sliced?))
+        let build = |cuts: &[Cut]| {
+            let slices = |images: &[bool]| Slices::new((model, registry, options), &graph, cuts, images);
+            // A device without Transpose sees rows.
+            if any_order { slices(&images(&graph)).or_else(|_| slices(&rows)) } else { slices(&rows) }
+        };
+        let whole = build(&[(0..graph.nodes.len()).collect()])?;
+        let shows = whole.slices.iter().all(|slice| slice.session.shows_inside());
+        match cuts(&graph).filter(|_| !shows) {
+            Some(cuts) => build(&cuts).map(Self::Sliced),
+            None => Ok(Self::Sliced(whole)),
+        }
     }
 
     /// Runs once and hands out every observed value, each as soon as its slice is done.
@@ -130,28 +133,28 @@ fn go_on(ended: &mut Result<()>, step: impl FnOnce() -> Result<()>) {
     }
 }
 
-/// The nodes of a slice, and the bytes that are observed of them.
-type Cut = (Vec<usize>, usize);
+/// The nodes of a slice.
+type Cut = Vec<usize>;
 
-/// The slices; `None` where only a run decides about shapes.
+/// The slices; `None` where the graph is small, or where only a run decides about shapes.
 fn cuts(graph: &Graph) -> Option<Vec<Cut>> {
     let outputs: BTreeSet<ValueId> = graph.outputs.iter().copied().collect();
-    let mut cuts: Vec<Cut> = vec![(Vec::new(), 0)];
+    let (mut cuts, mut bytes, mut total) = (vec![Cut::new()], 0usize, 0usize);
     for (i, node) in graph.nodes.iter().enumerate() {
         let mut own = 0usize;
         for id in &node.outputs {
             let len = graph.ty(*id).byte_len()?;
             own = own.saturating_add(if outputs.contains(id) { len } else { 0 });
         }
-        let full = |(nodes, bytes): &Cut| !nodes.is_empty() && bytes.saturating_add(own) > SLICE_BYTES;
-        if cuts.last().is_some_and(full) {
-            cuts.push((Vec::new(), 0));
+        if bytes.saturating_add(own) > SLICE_BYTES && cuts.last().is_some_and(|cut| !cut.is_empty()) {
+            cuts.push(Cut::new());
+            bytes = 0;
         }
-        let (nodes, bytes) = cuts.last_mut()?;
-        nodes.push(i);
-        *bytes = bytes.saturating_add(own);
+        cuts.last_mut()?.push(i);
+        bytes = bytes.saturating_add(own);
+        total = total.saturating_add(own);
     }
-    Some(cuts)
+    (total > 2 * SLICE_BYTES && cuts.len() > 1).then_some(cuts)
 }
 
 impl Slices {
@@ -169,9 +172,7 @@ impl Slices {
             }
         }
         let (mut slices, mut kept) = (Vec::with_capacity(cuts.len()), BTreeSet::new());
-        let mut memory = 0usize;
-        for (number, (nodes, bytes)) in cuts.iter().enumerate().rev() {
-            memory = memory.saturating_add(*bytes);
+        for (number, nodes) in cuts.iter().enumerate().rev() {
             let cut = extract(graph, &format!("{}.{number}", graph.name), nodes);
             let mut part = Graph { opsets: graph.opsets.clone(), ..from_program(&cut.program) };
             let inner = |id: &ValueId| images[id.0];
@@ -179,8 +180,7 @@ impl Slices {
             (0..cut.inputs.len()).filter(|i| inner(&cut.inputs[*i])).for_each(|i| take_in(&mut part, i));
             let session = Session::of_graph(model, &part, registry, options)?;
             let outputs = cut.outputs.iter().map(|id| (*id, images[id.0])).collect();
-            let stays = memory <= KEPT_BYTES;
-            slices.push(Slice { session, inputs: cut.inputs.clone(), outputs, kept: kept.clone(), stays });
+            slices.push(Slice { session, inputs: cut.inputs.clone(), outputs, kept: kept.clone() });
             kept.extend(cut.inputs);
         }
         slices.reverse();
@@ -206,7 +206,7 @@ impl Slices {
                 });
             })?;
             ended?;
-            if !slice.stays {
+            if self.slices.len() > 1 {
                 slice.session.release();
             }
         }

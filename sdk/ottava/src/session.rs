@@ -207,6 +207,11 @@ impl Session {
         ran.map(|_| ()).map_err(|e| Error::run(&self.origin, e))
     }
 
+    /// Whether [`Self::run_shown`] holds no memory for all outputs together.
+    pub(crate) fn shows_inside(&self) -> bool {
+        self.state.is_none() && self.runner.shows_inside()
+    }
+
     /// Starts an inference and returns at once; inputs in the model's order. Inferences beyond the configured number wait
     /// their turn. At the deadline, if there is one, the inference is given up with `Timeout`.
     pub fn run_async(&self, inputs: Vec<Tensor>, options: RunOptions, deadline: Option<Instant>) -> Result<Pending> {

@@ -125,7 +125,7 @@ impl Builder {
         (dims, blocks): (&[usize], &BlockedWeights),
         axis: usize,
     ) -> ottava_hal::Result<ValueId> {
-        self.opset = OPSET_WIDE;
+        self.require_opset(OPSET_WIDE);
         let (dtype, ty) = (data.dtype(), TensorType::fixed(DataType::F32, data.shape()));
         let zeros: Vec<i64> = blocks.zero_points.iter().map(|z| i64::from(*z)).collect();
         let q = self.constant(format!("{base}/q"), data);
@@ -141,9 +141,14 @@ impl Builder {
         Ok(out)
     }
 
+    /// The graph needs at least this operator set.
+    pub(crate) fn require_opset(&mut self, opset: u32) {
+        self.opset = self.opset.max(opset);
+    }
+
     fn require(&mut self, dtype: DataType) {
         if matches!(dtype, DataType::S16 | DataType::U16 | DataType::S4 | DataType::U4) {
-            self.opset = OPSET_WIDE;
+            self.require_opset(OPSET_WIDE);
         }
     }
 

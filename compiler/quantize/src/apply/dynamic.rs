@@ -6,7 +6,7 @@
 //! is a call of a function of standard operators, which any runtime can follow.
 //!
 //! Where the recipe asks for weights in blocks, a product keeps its float activations and only its weights are stored as
-//! integers.
+//! integers; where it asks for 16-bit floats, nodes compute in them.
 //!
 //! Convolutions would need one scale for a whole sample or batch; they stay in float and are listed. A MatMul takes the Add
 //! of a constant behind it as its bias.
@@ -19,6 +19,7 @@ use std::collections::BTreeSet;
 use super::blocked::blocked;
 use super::builder::Builder;
 use super::emit::internal;
+use super::half::{self, store_halves};
 use super::kinds::{Kind, is_float, kind_of};
 use super::plan::other_operand;
 use super::products::{WeightShape, bias_values, code_tensor};
@@ -49,9 +50,14 @@ pub fn quantize_dynamic(graph: &Graph, recipe: &Recipe) -> Result<Quantized> {
             report.float.push(FloatNode { name, op, reason });
             continue;
         }
+        if let Some(reason) = half::reason(graph, recipe, node) {
+            report.float.push(FloatNode { name: node.name.clone(), op: node.full_op(), reason });
+            continue;
+        }
         match refusal(graph, recipe, node) {
             None => {
-                let added = added_bias(graph, &uses, node);
+                let is_integer = |add: &usize| recipe.integers(&graph.nodes[*add].name).is_some();
+                let added = added_bias(graph, &uses, node).filter(|(add, _)| is_integer(add));
                 writer.product(node, recipe, added)?;
                 replaced[idx] = true;
                 added.iter().for_each(|(add, _)| replaced[*add] = true);
@@ -66,6 +72,7 @@ pub fn quantize_dynamic(graph: &Graph, recipe: &Recipe) -> Result<Quantized> {
     if recipe.integer_only {
         super::report::expect_integer_only(&report)?;
     }
+    store_halves(graph, recipe, &mut writer.builder)?;
     let mut position = 0..;
     let is_replaced = |idx: usize| replaced.get(idx).copied().unwrap_or(false);
     writer.builder.graph.nodes.retain(|_| !position.next().is_some_and(is_replaced));

@@ -7,6 +7,7 @@ use ottava_hal::{DataType, ValueId};
 
 use super::blocked::{blocked, has_no_block};
 use super::builder::Builder;
+use super::half::store_halves;
 use super::kinds::{Kind, data_slots};
 use super::learnable::product_means;
 use super::plan::{Fate, Plan};
@@ -41,6 +42,7 @@ impl Emission<'_> {
                 self.value(&mut builder, id)?;
             }
         }
+        store_halves(self.graph, self.ranges.recipe, &mut builder)?;
         builder.finish().map_err(internal)
     }
 

@@ -9,6 +9,7 @@
 //! | `placement` | what the search for mixed precision asks about a plan |
 //! | `blocked` | weights in blocks, which are stored as integers and computed with as floats |
 //! | `groups` | the union-find behind shared parameters |
+//! | `half` | nodes that compute in f16 or bf16 |
 //! | `ranges` | from calibration to parameters |
 //! | `learnable` | the products whose roundings can be learned |
 //! | `products` | weights, biases and their correction |
@@ -24,6 +25,9 @@ mod builder;
 mod dynamic;
 mod emit;
 mod groups;
+mod half;
+#[cfg(test)]
+mod half_tests;
 mod kinds;
 mod learnable;
 mod observe;

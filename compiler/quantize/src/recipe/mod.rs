@@ -56,7 +56,7 @@ impl Default for Recipe {
 /// How activations are quantized.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Activations {
-    /// u8, s8, u16 or s16; f16 and bf16 store floats in 16 bits.
+    /// u8, s8, u16 or s16; f16 and bf16 are floats of 16 bits.
     pub dtype: DataType,
     /// Zero point in the middle of the range.
     pub symmetric: bool,
@@ -284,6 +284,11 @@ impl Recipe {
         choice
     }
 
+    /// The integer activations of a node; `None` where it computes in floats of any kind.
+    pub fn integers(&self, name: &str) -> Option<Activations> {
+        self.for_node(name).activations.filter(|a| a.target().is_some())
+    }
+
     /// The recipe for a network to which [`crate::prepare`] has been applied.
     pub fn without_network_corrections(&self) -> Self {
         let constants = self.corrections.iter().copied().filter(|c| !crate::corrections::rewrites_network(*c));
@@ -296,6 +301,23 @@ impl Recipe {
         if let Ok(glob) = parse::compile_glob(&escaped) {
             let activations = Some(ActivationRule::Float);
             self.nodes.insert(0, NodeRule { name: escaped, glob, activations, weights: None });
+        }
+    }
+
+    /// Gives a node other weights; what was said about its activations stays.
+    pub fn change_weights(&mut self, node: &str, change: WeightRule) {
+        let before = self.nodes.iter().find(|rule| rule.glob.is_match(node));
+        let activations = before.and_then(|rule| rule.activations);
+        let old = before.and_then(|rule| rule.weights);
+        let weights = WeightRule {
+            dtype: change.dtype.or(old.and_then(|w| w.dtype)),
+            granularity: change.granularity.or(old.and_then(|w| w.granularity)),
+            observer: change.observer.or(old.and_then(|w| w.observer)),
+            zero_point: change.zero_point.or(old.and_then(|w| w.zero_point)),
+        };
+        let escaped = globset::escape(node);
+        if let Ok(glob) = parse::compile_glob(&escaped) {
+            self.nodes.insert(0, NodeRule { name: escaped, glob, activations, weights: Some(weights) });
         }
     }
 

@@ -124,6 +124,17 @@ pub trait Executable: Send + Sync {
         Err(Error::unsupported(Reason::DynamicShape, "this device runs fixed shapes only"))
     }
 
+    /// Whether [`Self::run_shown`] works.
+    fn can_show(&self) -> bool {
+        false
+    }
+
+    /// Runs once in the caller's thread and shows the bytes of each output to `see` as soon as they are there, each once.
+    /// Afterwards they are gone: their memory serves what is computed next.
+    fn run_shown(&self, _inputs: &[&[u8]], _see: &mut dyn FnMut(usize, &[u8])) -> Result<()> {
+        Err(Error::unsupported(Reason::Other, "this device does not show values during a run"))
+    }
+
     /// For the device that made it.
     fn as_any(&self) -> &dyn Any;
 }

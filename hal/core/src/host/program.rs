@@ -22,6 +22,16 @@ pub trait HostProgram: Send + Sync {
         0
     }
 
+    /// See [`Executable::can_show`].
+    fn can_show(&self) -> bool {
+        false
+    }
+
+    /// See [`Executable::run_shown`].
+    fn run_shown(&self, _inputs: &[&[u8]], _see: &mut dyn FnMut(usize, &[u8])) -> Result<()> {
+        Err(Error::unsupported(crate::Reason::Other, "this device does not show values during a run"))
+    }
+
     /// See [`Executable::run_dynamic`].
     fn run_dynamic(&self, _inputs: &[Tensor]) -> Result<Vec<Tensor>> {
         Err(Error::unsupported(crate::Reason::DynamicShape, "this device runs fixed shapes only"))
@@ -67,6 +77,18 @@ impl Executable for HostExecutable {
 
     fn arena_bytes(&self) -> usize {
         self.program.arena_bytes()
+    }
+
+    fn can_show(&self) -> bool {
+        self.program.can_show()
+    }
+
+    fn run_shown(&self, inputs: &[&[u8]], see: &mut dyn FnMut(usize, &[u8])) -> Result<()> {
+        let fits = |(bytes, want): (&&[u8], &Option<usize>)| *want == Some(bytes.len());
+        if inputs.len() != self.input_bytes.len() || !inputs.iter().zip(&self.input_bytes).all(fits) {
+            return Err(Error::invalid("the inputs have other sizes than the program's"));
+        }
+        self.program.run_shown(inputs, see)
     }
 
     fn run_dynamic(&self, inputs: &[Tensor]) -> Result<Vec<Tensor>> {

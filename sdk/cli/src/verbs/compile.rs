@@ -92,12 +92,13 @@ pub fn diagnostic_json(d: &Diagnostic) -> Value {
     json!({ "code": d.code, "severity": severity, "node": d.node, "message": d.message, "help": d.help })
 }
 
-/// `{phase, name, changes, what, effect}` for each pass that changed something.
+/// `{phase, name, changes, what, effect, requantizations {before, after}}` for each pass that changed something.
 pub fn passes_json(passes: &[PassReport]) -> Vec<Value> {
     let one = |p: &PassReport| {
+        let (before, after) = p.requantizations;
         json!({
             "phase": p.phase.name(), "name": p.name, "changes": p.changes, "what": p.about.what,
-            "effect": p.about.effect.name(),
+            "effect": p.about.effect.name(), "requantizations": { "before": before, "after": after },
         })
     };
     passes.iter().map(one).collect()

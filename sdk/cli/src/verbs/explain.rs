@@ -63,7 +63,11 @@ fn answer(compiled: &Compiled, requant: &BTreeMap<&'static str, usize>, all: boo
 fn pass_table(passes: &[PassReport]) -> String {
     let row = |p: &PassReport| {
         let (phase, effect) = (p.phase.name().into(), p.about.effect.name().into());
-        vec![phase, p.name.into(), p.changes.to_string(), effect, p.about.what.into()]
+        let what = match p.requantizations {
+            (before, after) if before != after => format!("{}; requantizations: {before} -> {after}", p.about.what),
+            _ => p.about.what.to_owned(),
+        };
+        vec![phase, p.name.into(), p.changes.to_string(), effect, what]
     };
     table(&["phase", "pass", "changes", "effect", "what"], &[2], passes.iter().map(row))
 }

@@ -69,7 +69,7 @@ pub struct Args {
     /// At most this share of the multiply-accumulates may stay in float, 0 to 1.
     #[arg(long, value_name = "SHARE", value_parser = crate::options::share, allow_negative_numbers = true)]
     max_float_macs: Option<f64>,
-    /// Quantize by the recipe alone, however large the error.
+    /// Quantize by the recipe alone, however large the error; what no chosen device has is an error.
     #[arg(long, conflicts_with = "target_sqnr")]
     strict: bool,
     /// Form of the file [default: qdq].
@@ -91,7 +91,6 @@ fn check_used(args: &Args) -> Result<()> {
     let source = if args.dynamic { "--dynamic" } else { "--calibration" };
     let n = &args.network;
     let of_runs = [
-        ("--device", n.device.device.is_some()),
         ("--threads", n.device.threads.is_some()),
         ("--isa", n.device.isa.is_some()),
         ("--batch", n.batch.is_some()),
@@ -100,7 +99,7 @@ fn check_used(args: &Args) -> Result<()> {
     ];
     let of_ranges = [
         ("--method", args.method.is_some()),
-        ("--activations", args.activations.as_deref().is_some_and(|name| name != "u8")),
+        ("--activations", args.activations.as_deref().is_some_and(|name| !["u8", "f16", "bf16"].contains(&name))),
         ("--symmetric", args.symmetric),
     ];
     let without_data = of_runs.into_iter().filter(|_| args.data.is_none());

@@ -282,7 +282,7 @@ fn drawn(limit: u64, n: u64, seed: u64) -> Vec<u64> {
     let mut chosen = std::collections::BTreeSet::new();
     for top in limit - n..limit {
         let random = u128::from(splitmix(&mut state));
-        let at = (random * (u128::from(top) + 1) >> 64) as u64;
+        let at = ((random * (u128::from(top) + 1)) >> 64) as u64;
         if !chosen.insert(at) {
             chosen.insert(top);
         }

@@ -27,7 +27,7 @@ pub struct Row<'a> {
 /// A table of `reference/npu`, or a counted skip of the named test.
 pub fn table_or_skip(test: &str, path: &str) -> Option<Table> {
     let text = text_or_skip(test, path)?;
-    let mut lines = text.lines().map(|line| cells(line));
+    let mut lines = text.lines().map(cells);
     let header = lines.next().expect("a table has a header");
     let header = header.into_iter().enumerate().map(|(i, name)| (name, i)).collect();
     Some(Table { header, rows: lines.collect() })

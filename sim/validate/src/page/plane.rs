@@ -143,6 +143,6 @@ mod tests {
         assert_eq!((axis.at(2.0), axis.at(1e9), axis.at(-1.0)), (0.0, 1.0, 0.0));
         assert_eq!(Axis::around(std::iter::empty()).ends(), (1.0, 10.0));
         let wide: Vec<String> = Axis::around([0.02, 3e6].into_iter()).ticks().map(short).collect();
-        assert_eq!(wide, ["0.1", "1", "10", "100", "1 k", "10 k", "100 k", "1 M"]);
+        assert_eq!(wide, ["0.01", "0.1", "1", "10", "100", "1 k", "10 k", "100 k", "1 M"]);
     }
 }

@@ -23,7 +23,6 @@ pub(crate) static TABLE: &[(i32, Build)] = &[
     (8, activation::floor),
     (9, product::fully_connected),
     (11, more::l2_normalization),
-    (13, whole::local_response_normalization),
     (14, activation::logistic),
     (17, pool::max_pool_2d),
     (18, arithmetic::mul),

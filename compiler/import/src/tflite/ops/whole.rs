@@ -10,7 +10,6 @@ use super::more::only_plain;
 use super::quantize::{FLOAT, INT32};
 use super::shape::normal_axis;
 use crate::onnx::raw::Refusal;
-use ottava_graph::Attr;
 use ottava_hal::{DataType, Tensor, ValueId};
 
 /// ONNX's number of booleans.
@@ -112,23 +111,4 @@ fn reduced(cx: &mut Cx<'_>, op: &Operator<'_>, name: &str) -> Built {
 pub(crate) fn bitwise_xor(cx: &mut Cx<'_>, op: &Operator<'_>) -> Built {
     let (node, layout, t) = node_of(cx, op, 2, "BitwiseXor", 18)?;
     cx.push(node, &[t], layout)
-}
-
-/// LOCAL_RESPONSE_NORMALIZATION over channels; ONNX divides `alpha` by the width of the window.
-pub(crate) fn local_response_normalization(cx: &mut Cx<'_>, op: &Operator<'_>) -> Built {
-    let (x, t) = (cx.input(op, 0)?, cx.output(op, 0)?);
-    let options = super::product::options(op)?;
-    let radius = i64::from(options.i32(Field(0, "radius"), 0)?);
-    let float = |i: u16, name: &'static str| options.f32(Field(i, name), 0.0);
-    if !(0..=1 << 20).contains(&radius) {
-        return Refusal::invalid(format!("radius is {radius}"));
-    }
-    let size = 2 * radius + 1;
-    let mut node = cx.node("LRN", 13, t);
-    node.attrs.set("size", Attr::Int(size));
-    node.attrs.set("bias", Attr::Float(float(1, "bias")?));
-    node.attrs.set("alpha", Attr::Float(float(2, "alpha")? * size as f32));
-    node.attrs.set("beta", Attr::Float(float(3, "beta")?));
-    node.inputs = vec![Some(cx.value(x, Layout::Image)?)];
-    cx.push(node, &[t], Layout::Image)
 }

@@ -1,10 +1,11 @@
 //! Faults of every kind, by many seeds, under every protection: what is detected, masked, silent.
 
+use super::conv::Conv;
 use super::overlap;
 use crate::config::FaultSpec;
 use crate::fault::{Outcome, Trial, trial};
 use crate::testing::Rng;
-use crate::{Fault, NpuConfig, NpuError, Stream};
+use crate::{Fault, NpuConfig, NpuError, Program, Stream};
 
 /// Kind and place of every fault there is.
 const FAULTS: &[(&str, &str)] = &[
@@ -36,12 +37,17 @@ const SEEDS: u64 = 24;
 struct Bench {
     input: Vec<u8>,
     constants: Vec<u8>,
+    /// Of a run without faults.
+    cycles: u64,
 }
 
 impl Bench {
     fn new() -> Self {
         let mut rng = Rng::new(51);
-        Self { input: rng.bytes(overlap::INPUT), constants: overlap::constants(&mut rng) }
+        let mut bench = Self { input: rng.bytes(overlap::INPUT), constants: overlap::constants(&mut rng), cycles: 0 };
+        let config = Self::config(false);
+        bench.cycles = Program::load(&config, bench.stream(&config)).unwrap().timing().total_cycles;
+        bench
     }
 
     /// Small memories, so that flips often hit what is in use; protections as asked.
@@ -61,7 +67,7 @@ impl Bench {
     fn run(&self, protected: bool, kind: &str, place: &str, seed: u64) -> Trial {
         let clean = Self::config(protected);
         let mut rng = Rng::new(seed);
-        let (when, seed) = (rng.below(3_000), rng.next());
+        let (when, seed) = (rng.below(self.cycles), rng.next());
         let config = NpuConfig { fault: vec![FaultSpec(kind.into(), place.into(), when, seed)], ..clean };
         trial(&config, &self.stream(&config), &self.input).unwrap()
     }
@@ -133,6 +139,14 @@ fn each_protection_finds_its_fault() {
     let is_parity =
         |e: &NpuError| matches!(e, NpuError::Run(v) if matches!(v.fault, Fault::Parity { space: "W", at: 0 }));
     assert!(matches!(&parity, Outcome::Detected(e) if is_parity(e)), "{parity:?}");
+    // A stream whose queues hand over by events.
+    let conv = Conv::small(ottava_hal::refmath::RequantMode::Fp32Rne);
+    let mut rng = Rng::new(3);
+    let (input, constants) = (rng.bytes(conv.input_bytes()), conv.constants(&mut rng));
+    let fault = vec![FaultSpec("event_lost".into(), "any".into(), 0, 0)];
+    let lost = NpuConfig { fault, ..NpuConfig::default() };
+    let outcome = trial(&lost, &conv.stream(&lost, &constants, [6, 8], false), &input).unwrap().outcome;
+    assert_eq!(outcome, Outcome::Hung);
     let crc = certain("bit_flip", "command", 0, 12_345, |c| c.crc = true);
     assert!(matches!(&crc, Outcome::Detected(NpuError::Container(crate::isa::ContainerError::Crc { .. }))), "{crc:?}");
 }
