@@ -94,27 +94,30 @@ impl Calibration {
     /// Adds the values of a tensor. `sample` is the index of the sample in the whole data set (of a batch: its first); it
     /// only serves to name a sample that holds NaN or infinities.
     pub fn observe(&mut self, tensor: &str, values: &[f32], sample: u64) {
-        self.survey(tensor, values, sample);
+        let constant = self.moving_average;
+        self.stats_mut(tensor).survey(values, sample, constant);
     }
 
     /// As [`Calibration::observe`], and sums each channel as well.
     pub fn observe_channels(&mut self, tensor: &str, values: &[f32], layout: ChannelLayout, sample: u64) -> Result<()> {
         layout.expect_fits(tensor, values)?;
-        let found = self.survey(tensor, values, sample);
-        self.stats_mut(tensor).channels.observe(tensor, values, layout, found)
-    }
-
-    fn survey(&mut self, tensor: &str, values: &[f32], sample: u64) -> Extremes {
         let constant = self.moving_average;
         let stats = self.stats_mut(tensor);
-        let found = stats.histogram.survey(values);
-        if !found.all_finite {
-            stats.first_bad_sample = Some(stats.first_bad_sample.map_or(sample, |first| first.min(sample)));
-        }
-        if let Some(constant) = constant.filter(|_| found.min <= found.max) {
-            stats.ema = Some(Ema::update(stats.ema, constant, found.min, found.max));
-        }
-        found
+        let found = stats.survey(values, sample, constant);
+        stats.channels.observe(tensor, values, layout, found)
+    }
+
+    /// Sums each channel, and leaves the rest to [`Calibration::copy_values`].
+    pub fn observe_only_channels(&mut self, tensor: &str, values: &[f32], layout: ChannelLayout) -> Result<()> {
+        self.stats_mut(tensor).channels.observe(tensor, values, layout, crate::scan::extremes(values))
+    }
+
+    /// Gives a tensor the statistics of another one that has the same values in another order, but for its channels.
+    pub fn copy_values(&mut self, from: &str, to: &str) {
+        let Some(source) = self.tensors.get(from) else { return };
+        let copy = TensorStats { channels: ChannelSums::default(), ..source.clone() };
+        let own = self.stats_mut(to);
+        *own = TensorStats { channels: std::mem::take(&mut own.channels), ..copy };
     }
 
     /// Counts samples; call it once per batch.
@@ -300,6 +303,18 @@ fn read_name(reader: &mut Reader<'_>) -> Result<String> {
 }
 
 impl TensorStats {
+    /// Adds values. `constant` is that of the moving average, if there is one.
+    fn survey(&mut self, values: &[f32], sample: u64, constant: Option<f64>) -> Extremes {
+        let found = self.histogram.survey(values);
+        if !found.all_finite {
+            self.first_bad_sample = Some(self.first_bad_sample.map_or(sample, |first| first.min(sample)));
+        }
+        if let Some(constant) = constant.filter(|_| found.min <= found.max) {
+            self.ema = Some(Ema::update(self.ema, constant, found.min, found.max));
+        }
+        found
+    }
+
     fn write(&self, out: &mut Vec<u8>) {
         self.histogram.write(out);
         self.channels.write(out);

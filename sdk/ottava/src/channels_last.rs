@@ -40,12 +40,19 @@ pub(crate) fn images(graph: &Graph) -> Vec<bool> {
     for node in graph.nodes.iter().filter(|n| n.domain.is_empty()) {
         let op = node.op.as_str();
         let follows = || FOLLOWERS.contains(&op) && node.inputs.iter().flatten().any(|id| images[id.0]);
-        let is_image = MAKERS.contains(&op) || follows();
+        let is_image = MAKERS.contains(&op) || follows() || brings_forward(node);
         for out in node.outputs.iter().filter(|_| is_image) {
             images[out.0] = last(graph, *out).is_some();
         }
     }
     images
+}
+
+/// Whether a Transpose takes the channels from the last axis to axis 1: its operand has them last.
+fn brings_forward(node: &Node) -> bool {
+    let perm = node.attrs.ints_opt("perm").ok().flatten().unwrap_or_default();
+    let rank = perm.len() as i64;
+    node.op == "Transpose" && rank >= 3 && perm.iter().copied().eq([0, rank - 1].into_iter().chain(1..rank - 1))
 }
 
 /// The type of a value with its channels last.
