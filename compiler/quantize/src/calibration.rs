@@ -5,7 +5,8 @@
 //! is opt-in: [`Calibration::with_moving_average`] collects an average that depends on the order, and then refuses to
 //! merge.
 //!
-//! File: magic, version, fingerprint, samples, optional constant of the moving average, tensors sorted by name, checksum
+//! File: magic, version, fingerprint, samples, optional constant of the moving average, in version 3 the number of the shard
+//! and of all shards, tensors sorted by name, checksum
 //! (FNV-1a of all bytes before it); little-endian, counts as LEB128. The reader allocates no more than a fixed multiple of
 //! the file's size.
 
@@ -20,6 +21,8 @@ use crate::scan::Extremes;
 
 const MAGIC: &[u8; 8] = b"OTVCALIB";
 const VERSION: u32 = 2;
+/// The same with the number of the shard behind the constant of the moving average.
+const SHARD_VERSION: u32 = 3;
 /// Each tensor's histogram takes 32 KiB in memory but may take few bytes in a file; this bounds what a small hostile file
 /// can claim, and no network comes near it.
 const MAX_TENSORS: u64 = 1 << 14;
@@ -63,7 +66,17 @@ pub struct Calibration {
     fingerprint: u64,
     samples: u64,
     moving_average: Option<f64>,
+    shard: Option<ShardId>,
     tensors: BTreeMap<String, TensorStats>,
+}
+
+/// Which part of the samples a calibration is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ShardId {
+    /// Number of the part, from 0.
+    pub index: u64,
+    /// How many parts there are.
+    pub count: u64,
 }
 
 /// A tensor in which NaN or infinite values appeared.
@@ -82,7 +95,7 @@ pub struct NonFinite {
 impl Calibration {
     /// An empty calibration of the model with this fingerprint (see [`fnv1a`]).
     pub fn new(fingerprint: u64) -> Self {
-        Self { fingerprint, samples: 0, moving_average: None, tensors: BTreeMap::new() }
+        Self { fingerprint, samples: 0, moving_average: None, shard: None, tensors: BTreeMap::new() }
     }
 
     /// An empty calibration that also collects the moving average of each sample's extremes, with this constant. One call
@@ -133,6 +146,21 @@ impl Calibration {
         self.tensors.get_mut(tensor).expect("the tensor was inserted above")
     }
 
+    /// Says that this is a part of the samples. Merging takes the mark away: all parts together are no part.
+    pub fn mark_shard(&mut self, shard: ShardId) {
+        self.shard = Some(shard);
+    }
+
+    /// The part of the samples, if it is one and says so.
+    pub fn shard(&self) -> Option<ShardId> {
+        self.shard
+    }
+
+    /// A number that tells apart what was observed, whatever part of the samples it is said to be.
+    pub fn digest(&self) -> u64 {
+        fnv1a(&Self { shard: None, ..self.clone() }.to_bytes())
+    }
+
     /// The model's fingerprint.
     pub fn fingerprint(&self) -> u64 {
         self.fingerprint
@@ -181,6 +209,7 @@ impl Calibration {
     /// Adds another shard.
     pub fn merge(&mut self, other: &Self) -> Result<()> {
         self.expect_mergeable(other)?;
+        self.shard = None;
         for (name, theirs) in &other.tensors {
             let mine = self.stats_mut(name);
             mine.channels.merge(name, &theirs.channels)?;
@@ -214,10 +243,13 @@ impl Calibration {
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut out = Vec::new();
         out.extend(MAGIC);
-        out.extend(VERSION.to_le_bytes());
+        out.extend(if self.shard.is_some() { SHARD_VERSION } else { VERSION }.to_le_bytes());
         out.extend(self.fingerprint.to_le_bytes());
         out.extend(self.samples.to_le_bytes());
         put_optional(&mut out, self.moving_average.map(f64::to_le_bytes));
+        for number in self.shard.iter().flat_map(|shard| [shard.index, shard.count]) {
+            put_varint(&mut out, number);
+        }
         put_varint(&mut out, self.tensors.len() as u64);
         for (name, stats) in &self.tensors {
             put_varint(&mut out, name.len() as u64);
@@ -232,10 +264,14 @@ impl Calibration {
     /// Reads a calibration file.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
         let mut reader = Reader::new(checked_body(bytes)?);
-        reader.take(MAGIC.len() + size_of::<u32>())?;
+        reader.take(MAGIC.len())?;
+        let version = reader.u32()?;
         let mut calibration = Self::new(reader.u64()?);
         calibration.samples = reader.u64()?;
         calibration.moving_average = read_optional(&mut reader, |r| r.f64())?;
+        if version == SHARD_VERSION {
+            calibration.shard = Some(read_shard(&mut reader)?);
+        }
         let count = reader.varint()?;
         if count > MAX_TENSORS {
             return Err(reader.error(format!("{count} tensors"), format!("at most {MAX_TENSORS}")));
@@ -261,8 +297,8 @@ fn checked_body(bytes: &[u8]) -> Result<&[u8]> {
         return Err(Reader::new(bytes).error("another kind of file", "a calibration file (`OTVCALIB`)"));
     }
     let version = reader.u32()?;
-    if version != VERSION {
-        return Err(reader.error(format!("version {version}"), format!("version {VERSION}")));
+    if version != VERSION && version != SHARD_VERSION {
+        return Err(reader.error(format!("version {version}"), format!("version {VERSION} or {SHARD_VERSION}")));
     }
     let body_len = reader.remaining().checked_sub(size_of::<u64>());
     let Some(body_len) = body_len.map(|len| len + MAGIC.len() + size_of::<u32>()) else {
@@ -288,6 +324,14 @@ fn read_optional<T>(reader: &mut Reader<'_>, read: impl Fn(&mut Reader<'_>) -> R
         1 => read(reader).map(Some),
         other => Err(reader.error(format!("presence byte {other}"), "0 or 1")),
     }
+}
+
+fn read_shard(reader: &mut Reader<'_>) -> Result<ShardId> {
+    let (index, count) = (reader.varint()?, reader.varint()?);
+    if index < count {
+        return Ok(ShardId { index, count });
+    }
+    Err(reader.error(format!("part {index} of {count}"), "a part that there is"))
 }
 
 fn read_name(reader: &mut Reader<'_>) -> Result<String> {

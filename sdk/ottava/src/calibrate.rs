@@ -13,7 +13,7 @@ use crate::session::SessionOptions;
 use ottava_graph::Graph;
 use ottava_hal::{DataType, Tensor, ValueId};
 use ottava_quantize::apply::Observation;
-use ottava_quantize::{Calibration, ChannelLayout, Observer, Recipe, fingerprint, observations};
+use ottava_quantize::{Calibration, ChannelLayout, Observer, Recipe, ShardId, fingerprint, observations};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -78,7 +78,11 @@ pub fn calibrate(
 ) -> Result<Calibration> {
     let canonical = probe::canonical_unbound(model, registry)?;
     let mut parts = calibrate_parts((model, canonical), data, registry, options, 1, progress)?;
-    Ok(parts.swap_remove(0))
+    let mut calibration = parts.swap_remove(0);
+    if let Some(shard) = options.shard.filter(|shard| shard.count > 1) {
+        calibration.mark_shard(ShardId { index: shard.index as u64, count: shard.count as u64 });
+    }
+    Ok(calibration)
 }
 
 /// As [`calibrate`], on a canonical graph that stands for the model (the model itself, or a rewrite of it), in `n_parts`
@@ -289,27 +293,6 @@ fn observe(calibration: &mut Calibration, what: &Observation, seen: &Seen<'_>, r
             Ok(())
         }
     }
-}
-
-/// Reads a calibration file.
-pub fn load_calibration(path: &std::path::Path) -> Result<Calibration> {
-    let bytes = std::fs::read(path).map_err(|e| Error::reading(codes::CALIBRATION, path, &e))?;
-    Calibration::from_bytes(&bytes).map_err(|e| Error::invalid(codes::CALIBRATION, e.to_string()).in_file(path))
-}
-
-/// One calibration from the files of several shards.
-pub fn merge_calibrations(paths: &[std::path::PathBuf]) -> Result<Calibration> {
-    let mut merged: Option<Calibration> = None;
-    for path in paths {
-        let next = load_calibration(path)?;
-        match &mut merged {
-            None => merged = Some(next),
-            Some(all) => {
-                all.merge(&next).map_err(|e| Error::invalid(codes::CALIBRATION, e.to_string()).in_file(path))?
-            }
-        }
-    }
-    merged.ok_or_else(|| Error::invalid(codes::CALIBRATION, "there is nothing to merge").help("name two files or more"))
 }
 
 #[cfg(test)]
