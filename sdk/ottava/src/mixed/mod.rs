@@ -1,7 +1,7 @@
 //! Automatic mixed precision: finds what to keep in float or 16 bits, from calibration data alone.
 //!
-//! [`search`] measures the network with everything quantized, with each tensor alone in float or, where a chosen device
-//! runs it, in 16 bits, and then the prefixes of the best order until the shortest one that reaches the goal is known.
+//! [`search`] measures the network with everything quantized, with each tensor alone in 8 bits and, where a chosen device
+//! runs it, in 16, and then the prefixes of the best order until the shortest one that reaches the goal is known.
 //! Every figure comes from running the quantized network; equal inputs give equal choices.
 
 mod bench;
@@ -144,13 +144,10 @@ fn exceptions(
 ) -> Result<Recipe> {
     let all = units(bench.canonical, bench.calibration(), plain, &bench.dims());
     let all = all.map_err(|e| Error::invalid(codes::QUANTIZE, e.to_string()))?;
-    let base = bench.quick_noise(plain)?;
-    let forms = forms(bench, plain, &all, base, found, progress)?;
-    found.trials += 1;
-    let order = order(bench, plain, &all, &forms, base, goal)?;
+    let forms = forms(bench, plain, &all, before, found, progress)?;
+    let order = order(bench, plain, &all, &forms, before, goal)?;
     let chosen = |len: usize| order[..len].iter().map(|&i| (&all[i], forms[i].0));
-    // Single gains were measured on a part of the rows; as shares of its noise they hold for the whole.
-    let gains: Vec<f64> = order.iter().map(|&i| before * (1.0 - forms[i].1 / base)).collect();
+    let gains: Vec<f64> = order.iter().map(|&i| before - forms[i].1).collect();
     let mut bisection = Bisection::new(noise_of(goal.db), before, &gains);
     while let Some(len) = bisection.next() {
         let noise = bench.noise(&with_exceptions(plain, chosen(len)))?;
@@ -163,7 +160,7 @@ fn exceptions(
         precision: forms[i].0,
         nodes: all[i].nodes.clone(),
         macs: all[i].macs,
-        gain_db: db_of(forms[i].1) - db_of(base),
+        gain_db: db_of(forms[i].1) - db_of(before),
     };
     found.after_db = db_of(best.noise);
     found.reached = best.noise <= noise_of(goal.enough);
@@ -171,7 +168,11 @@ fn exceptions(
     Ok(with_exceptions(recipe, chosen(best.len)))
 }
 
-/// For each unit the form that it takes outside 8 bits, and the noise with it alone in that form.
+/// The least that is left of the noise when one unit leaves 8 bits, as a share: alone, a unit may make more noise than it
+/// adds to that of the others.
+const LEAST_LEFT: f64 = 0.01;
+
+/// For each unit the form that it takes outside 8 bits, and the noise that is left then.
 fn forms(
     bench: &Bench,
     recipe: &Recipe,
@@ -183,16 +184,17 @@ fn forms(
     let on_floats = bench.runnable(recipe)?;
     let mut forms = Vec::with_capacity(all.len());
     for (i, unit) in all.iter().enumerate() {
-        let float = bench.quick_noise(&with_exceptions(recipe, [(unit, Precision::Float)]))?;
-        let s16 = s16_noise(bench, recipe, unit, on_floats)?;
-        found.trials += 1 + usize::from(s16.is_some());
-        forms.push(Precision::choose(base, float, s16));
+        let own = bench.noise_alone(recipe, unit)?;
+        let wide = s16_noise(bench, recipe, unit, on_floats)?;
+        found.trials += 1 + usize::from(wide.is_some());
+        let left = |noise: f64| (base - own + noise).clamp(LEAST_LEFT * base, base);
+        forms.push(Precision::choose(base, left(0.0), wide.map(left)));
         progress((i + 1) as u64, all.len() as u64);
     }
     Ok(forms)
 }
 
-/// The noise with a unit in 16 bits, if a chosen device computes with it as integers: an operator that turns into one on
+/// The noise of a unit alone in 16 bits, if a chosen device computes with it as integers: an operator that turns into one on
 /// floats is no gain over float.
 fn s16_noise(bench: &Bench, recipe: &Recipe, unit: &Unit, on_floats: Option<usize>) -> Result<Option<f64>> {
     let (Some(writer), Some(on_floats)) = (&unit.writer, on_floats) else { return Ok(None) };
@@ -201,7 +203,7 @@ fn s16_noise(bench: &Bench, recipe: &Recipe, unit: &Unit, on_floats: Option<usiz
     }
     let wide = with_exceptions(recipe, [(unit, Precision::S16)]);
     match bench.runnable(&wide)? {
-        Some(n) if n <= on_floats => bench.quick_noise(&wide).map(Some),
+        Some(n) if n <= on_floats => bench.noise_alone(&wide, unit).map(Some),
         _ => Ok(None),
     }
 }
