@@ -20,8 +20,8 @@ use crate::weights::{QuantizedWeights, WeightMethod, quantize_weights};
 
 /// Smaller tables are not worth a node.
 const MIN_ELEMENTS: usize = 4096;
-/// The least ratio of a table's squared elements to their squared errors: 30 dB.
-const MIN_RATIO: f64 = 1000.0;
+/// What rounding may do to a row, on average: squared error over squared elements, 30 dB.
+const MAX_NOISE: f64 = 1e-3;
 
 /// Quantizes the tables of a graph, and takes their Gather nodes from what the report lists in float.
 pub(crate) fn quantize_tables(graph: Graph, recipe: &Recipe, report: &mut Report) -> Result<Graph> {
@@ -73,8 +73,19 @@ fn codes(graph: &Graph, id: ValueId) -> Result<Option<QuantizedWeights>> {
     let columns = graph.constant(id).and_then(|data| data.shape().last().copied()).unwrap_or(1);
     let layout = ChannelLayout { channels: columns, inner: 1 };
     let q = quantize_weights(graph.name_of(id), &values, layout, Grid::S8_WEIGHTS, WeightMethod::MinMax)?;
-    let signal = values.iter().fold(0.0, |sum, &v| sum + f64::from(v) * f64::from(v));
-    Ok((signal >= MIN_RATIO * q.squared_error(&values)).then_some(q))
+    // Row by row: the large elements of a few rows would hide what is lost of the others.
+    let width = graph.constant(id).and_then(|data| data.shape().first().copied()).map_or(1, |rows| values.len() / rows);
+    let noise = |(number, row): (usize, &[f32])| {
+        let (mut signal, mut error) = (0.0, 0.0);
+        for (idx, &v) in row.iter().enumerate() {
+            signal += f64::from(v) * f64::from(v);
+            error += (f64::from(v) - q.dequantized(number * width + idx)).powi(2);
+        }
+        (signal > 0.0).then_some(error / signal)
+    };
+    let noises: Vec<f64> = values.chunks(width.max(1)).enumerate().filter_map(noise).collect();
+    let mean = noises.iter().sum::<f64>() / noises.len().max(1) as f64;
+    Ok((mean <= MAX_NOISE).then_some(q))
 }
 
 /// Lets a Gather pick integers, which become what it wrote before.

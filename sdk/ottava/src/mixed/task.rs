@@ -112,7 +112,9 @@ impl Task<'_> {
         progress: &mut Progress,
     ) -> Result<Option<(Recipe, Learned)>> {
         let asked = recipe.corrections.iter().any(|c| matches!(c, Correction::LearnedRounding { .. }));
-        if asked || goal.required {
+        let folds = statistics.folds()?;
+        // What was learned on the very rows that it is measured on would always seem to help.
+        if asked || goal.required || folds.len() < 2 {
             return Ok(None);
         }
         let mut with = recipe.clone();
@@ -121,8 +123,8 @@ impl Task<'_> {
         if roundings.is_empty() {
             return Ok(None);
         }
-        let before = self.bench(graph, statistics.folds()?, learned)?.noise(recipe)?;
-        let after = self.bench(graph, statistics.folds()?, &roundings)?.noise(&with)?;
+        let before = self.bench(graph, folds.clone(), learned)?.noise(recipe)?;
+        let after = self.bench(graph, folds, &roundings)?.noise(&with)?;
         Ok((after < before).then_some((with, roundings)))
     }
 
