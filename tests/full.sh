@@ -8,8 +8,8 @@ export OTTAVA_TEST_ASSETS=${OTTAVA_TEST_ASSETS:-$(cd .. && pwd)/shared}
 export OTTAVA_SKIP_LOG=$(mktemp)
 trap 'rm -f "$OTTAVA_SKIP_LOG"' EXIT
 
-step "All tests, optimized, with overflow checks"
-CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS=true CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS=true \
+step "All tests, optimized, with overflow checks, every combination of threads, batch and instruction set"
+OTTAVA_EXHAUSTIVE=1 CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS=true CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS=true \
     cargo test --release --workspace --no-fail-fast --target-dir target/full
 
 step "200,000 random shapes of products on every instruction set of this machine, against the reference"

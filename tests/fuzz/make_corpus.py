@@ -131,9 +131,22 @@ def shapes():
     save("shapes", nodes, [value("x", ["n", 2, 3])], [value("y", ["n", 6])], constants)
 
 
+def large():
+    """What a few bytes make large: a Scan of many slices, and a size that no memory holds."""
+    body = h.make_graph(
+        [h.make_node("Add", ["sum", "slice"], ["next"]), h.make_node("Identity", ["next"], ["out"])], "body",
+        [value("sum", []), value("slice", [])], [value("next", []), value("out", [])],
+    )
+    nodes = [
+        h.make_node("Scan", ["first", "x"], ["y", "z"], num_scan_inputs=1, body=body), h.make_node("Size", ["w"], ["n"]),
+    ]
+    inputs = [value("first", []), value("x", [2175]), value("w", [6, 1 << 62])]
+    save("large", nodes, inputs, [value("y", []), value("z", [2175]), value("n", [], T.INT64)], [])
+
+
 def main():
     FOLDER.mkdir(parents=True, exist_ok=True)
-    for make in (functions, control_flow, integers, recurrent, microsoft, odd_tensors, shapes):
+    for make in (functions, control_flow, integers, recurrent, microsoft, odd_tensors, shapes, large):
         make()
 
 

@@ -32,12 +32,28 @@ done
 cp tests/data/routes/files/*.onnx "$seeds/onnx/"
 cp tests/data/routes/files/*.tflite "$seeds/tflite/"
 
-for target in "${targets[@]}"; do
+fuzz() {
+    local target=$1
     mkdir -p "$folder/corpus/$target" "$folder/findings/$target" "tests/fuzz/corpus/$target"
-    printf '%s: %s s\n' "$target" "$seconds"
     "$folder/$host/release/$target" "$folder/corpus/$target" "tests/fuzz/corpus/$target" "$seeds/$target" \
         -max_total_time="$seconds" -max_len=65536 -timeout=10 -rss_limit_mb=1024 -malloc_limit_mb=256 \
-        -artifact_prefix="$folder/findings/$target/" -print_final_stats=1 -verbosity=1 \
-        >"$folder/$target.log" 2>&1 || { tail -60 "$folder/$target.log"; exit 1; }
-    grep -E 'DONE|stat::number_of_executed_units|stat::peak_rss_mb' "$folder/$target.log"
+        -artifact_prefix="$folder/findings/$target/" -print_final_stats=1 -verbosity=1 >"$folder/$target.log" 2>&1
+}
+
+# Side by side: each uses one core.
+declare -A jobs
+for target in "${targets[@]}"; do
+    fuzz "$target" &
+    jobs[$target]=$!
 done
+failed=0
+for target in "${targets[@]}"; do
+    printf '%s: %s s\n' "$target" "$seconds"
+    if wait "${jobs[$target]}"; then
+        grep -E 'DONE|stat::number_of_executed_units|stat::peak_rss_mb' "$folder/$target.log"
+    else
+        tail -60 "$folder/$target.log"
+        failed=1
+    fi
+done
+exit "$failed"

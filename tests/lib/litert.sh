@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # TFLite networks give the integers of LiteRT's reference kernels, bit for bit, on the reference and on the CPU; float and
-# dynamic-range ones agree within a tolerance, recurrent and streaming ones step by step.
+# dynamic-range ones agree within a tolerance, recurrent and streaming ones step by step; single operators over all values.
 #
-# One difference fails. The reference takes fewer samples where a network is slow on it. Half a minute of processor time.
+# One difference fails. The reference takes fewer samples where a network is slow on it. A minute of processor time.
 # Usage: litert.sh OTTAVA PYTHON ASSETS
 set -euo pipefail
 ottava=$1 python=$2 assets=$3
@@ -35,4 +35,5 @@ compare ad01 ad01_int8 ad01_eval_50 reference 500 --real 2.5574453,89
 TOLERANCE=1e-4 compare resnet8_f32 resnet8_cifar10_f32 cifar10_ic01_200 cpu 200
 TOLERANCE=1e-3 compare dynrange kws_dscnn_dynrange kws01_600 cpu 100 --affine 0.58470291,-48.53034153
 "$python" "$here/litert_state.py" "$ottava" "$assets" 2>/dev/null || failed=1
+"$python" "$here/litert_ops.py" "$ottava" 2>/dev/null || failed=1
 exit $failed

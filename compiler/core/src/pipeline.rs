@@ -1,7 +1,7 @@
 //! Phases: which passes run, and what is checked after them.
 
 use crate::partition::{Placement, Target, place};
-use crate::passes::{About, CANONICAL, Pass, QUANTIZED};
+use crate::passes::{About, CANONICAL, Pass, QUANTIZED, count_requantizations};
 use ottava_graph::{Diagnostic, Graph, Phase, Result, infer_types, verify};
 use ottava_hal::{Device, Error};
 use ottava_plan::Plan;
@@ -17,6 +17,8 @@ pub struct PassReport {
     pub changes: usize,
     /// What they are, and what they do to results.
     pub about: About,
+    /// Requantizations of the graph before the pass and behind it.
+    pub requantizations: (usize, usize),
 }
 
 /// What passes may use and where they leave findings.
@@ -63,10 +65,14 @@ pub fn integerize(graph: &Graph, cx: &mut Cx) -> Result<Graph> {
 }
 
 fn run_phase(mut graph: Graph, passes: &[Pass], phase: Phase, cx: &mut Cx) -> Result<Graph> {
+    let mut before = count_requantizations(&graph);
     for pass in passes {
         let changes = run_pass(&mut graph, pass, cx).map_err(|e| in_pass(e, pass.name))?;
         if changes > 0 {
-            cx.passes.push(PassReport { phase, name: pass.name, changes, about: pass.about });
+            let after = count_requantizations(&graph);
+            let requantizations = (before, after);
+            cx.passes.push(PassReport { phase, name: pass.name, changes, about: pass.about, requantizations });
+            before = after;
         }
     }
     graph.phase = phase;

@@ -56,6 +56,55 @@ fn a_long_float_chain_becomes_canonical() {
     assert_eq!(canonical.name_of(canonical.outputs[0]), graph.name_of(graph.outputs[0]));
 }
 
+/// A loop that was written out is full of them. One walk over the graph for each would make this test take minutes.
+#[test]
+fn thousands_of_nodes_that_change_nothing_go_at_once() {
+    let mut chain = Chain::new();
+    for _ in 0..20_000 {
+        chain.push("Identity", &[]);
+    }
+    chain.push("Relu", &[]);
+    chain.push("Identity", &[]);
+    let mut graph = chain.g;
+    graph.outputs = vec![chain.at];
+    let device = ReferenceDevice::new();
+    let canonical = canonicalize(&graph, &mut Cx::new(&device)).unwrap();
+    assert_eq!(canonical.op_counts().into_iter().collect::<Vec<_>>(), [("Relu".to_string(), 1)]);
+    assert_eq!(canonical.name_of(canonical.outputs[0]), graph.name_of(graph.outputs[0]));
+}
+
+/// `sum' = sum + x[i]`, over `n` slices.
+fn scan(n: usize) -> Graph {
+    let ty = || TensorType::fixed(DataType::F32, &[]);
+    let mut body = Graph::new("body");
+    let (sum, slice) = (body.add_input("sum", ty()), body.add_input("slice", ty()));
+    let next = body.add_value("next", ty());
+    let mut add = Node::new("add", "Add", 14);
+    (add.inputs, add.outputs) = (vec![Some(sum), Some(slice)], vec![next]);
+    body.nodes.push(add);
+    body.outputs = vec![next];
+    let mut g = Graph::new("scan");
+    let first = g.add_input("first", ty());
+    let x = g.add_input("x", TensorType::fixed(DataType::F32, &[n]));
+    let y = g.add_value("y", ty());
+    let mut node = Node { domain: "ottava".into(), ..Node::new("scan", "Scan", 1) };
+    node.attrs.set("body", Attr::Program(std::sync::Arc::new(ottava_graph::to_program(&body))));
+    node.attrs.set("num_scan_inputs", Attr::Int(1));
+    (node.inputs, node.outputs) = (vec![Some(first), Some(x)], vec![y]);
+    g.nodes.push(node);
+    g.outputs = vec![y];
+    g
+}
+
+#[test]
+fn a_loop_is_written_out_up_to_a_bound() {
+    let device = ReferenceDevice::new();
+    let counts = |n| canonicalize(&scan(n), &mut Cx::new(&device)).unwrap().op_counts();
+    assert_eq!(counts(1000)["Add"], 1000);
+    // 330 bytes of a file that once asked for 11,000 nodes.
+    assert_eq!(counts(2175).into_iter().collect::<Vec<_>>(), [("ottava::Scan".to_string(), 1)]);
+}
+
 #[test]
 fn a_long_quantized_chain_becomes_integers() {
     let mut chain = Chain::new();
@@ -108,6 +157,37 @@ fn a_chain_that_no_machine_holds_is_refused() {
     let device = ReferenceDevice::new();
     let error = canonicalize(&doubling(40), &mut Cx::new(&device)).unwrap_err().to_string();
     assert!(error.contains("`n23` (Concat)") && error.contains("17179869184 bytes"), "{error}");
+}
+
+#[test]
+fn the_size_of_what_no_memory_holds_is_not_folded() {
+    let size = |n: usize| {
+        let mut g = Graph::new("size");
+        let x = g.add_input("x", TensorType::fixed(DataType::F32, &[6, n]));
+        let y = g.add_value("y", TensorType::fixed(DataType::S64, &[]));
+        let mut node = Node::new("size", "Size", 13);
+        (node.inputs, node.outputs) = (vec![Some(x)], vec![y]);
+        g.nodes.push(node);
+        g.outputs = vec![y];
+        let device = ReferenceDevice::new();
+        canonicalize(&g, &mut Cx::new(&device)).map(|g| g.nodes.len()).map_err(|e| e.to_string())
+    };
+    assert_eq!(size(7), Ok(0));
+    assert_eq!(size(1 << 62), Ok(1));
+}
+
+#[test]
+fn a_scale_that_a_model_computes_as_0_is_refused() {
+    let mut chain = Chain::new();
+    let scale = chain.constant(Tensor::scalar(0f32));
+    let zero = chain.constant(Tensor::scalar(3u8));
+    chain.push("QuantizeLinear", &[scale, zero]);
+    chain.push("DequantizeLinear", &[scale, zero]);
+    chain.g.values.iter_mut().filter(|v| v.name == "v0").for_each(|v| v.ty.dtype = DataType::U8);
+    chain.g.outputs = vec![chain.at];
+    let device = ReferenceDevice::new();
+    let error = canonicalize(&chain.g, &mut Cx::new(&device)).unwrap_err().to_string();
+    assert!(error.contains("a scale is 0, expected finite numbers greater than 0"), "{error}");
 }
 
 #[test]

@@ -72,7 +72,7 @@ fn the_bytes_depend_on_the_graph_alone() {
 #[test]
 fn names_symbols_and_origin_are_written() {
     let metadata = [("recipe".to_owned(), "Recipe()".to_owned())].into();
-    let bytes = export_onnx(&graph(&qdq_network()), &ExportOptions { metadata });
+    let bytes = export_onnx(&graph(&qdq_network()), &ExportOptions { metadata, ..ExportOptions::default() });
     let model = decode(bytes.unwrap_or_else(|e| panic!("{e}")));
     assert_eq!((model.producer_name.as_str(), model.producer_version.as_str()), ("ottava", env!("CARGO_PKG_VERSION")));
     assert_eq!((model.ir_version, standard_opset(&model)), (8, 13));

@@ -3,26 +3,7 @@ mod flat;
 
 use flat::*;
 use ottava_graph::Graph;
-use ottava_hal::{DataType, RequantMode, Scheme, Tensor, TensorType};
-use ottava_ops::{EvalCx, evaluate};
-
-/// The results of a graph, node by node.
-fn execute(graph: &Graph, inputs: &[Tensor]) -> ottava_hal::Result<Vec<Tensor>> {
-    let mut values: Vec<Option<Tensor>> = graph.values.iter().map(|v| v.constant.clone()).collect();
-    for (id, tensor) in graph.inputs.iter().zip(inputs) {
-        values[id.0] = Some(tensor.clone());
-    }
-    for node in &graph.nodes {
-        let ins: Vec<Option<&Tensor>> = node.inputs.iter().map(|id| id.and_then(|id| values[id.0].as_ref())).collect();
-        let in_types: Vec<Option<&TensorType>> = node.inputs.iter().map(|id| id.map(|id| graph.ty(id))).collect();
-        let out_types: Vec<&TensorType> = node.outputs.iter().map(|id| graph.ty(*id)).collect();
-        let cx = EvalCx { node, inputs: &ins, in_types: &in_types, out_types: &out_types };
-        for (id, y) in node.outputs.iter().zip(evaluate(&cx)?) {
-            values[id.0] = Some(y);
-        }
-    }
-    Ok(graph.outputs.iter().filter_map(|id| values[id.0].clone()).collect())
-}
+use ottava_hal::{DataType, RequantMode, Scheme, Tensor};
 
 /// Floats `0, 1, 2 ...`.
 fn ramp(shape: &[usize]) -> Tensor {

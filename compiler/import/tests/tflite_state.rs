@@ -171,6 +171,39 @@ fn what_does_not_fit_is_told() {
     assert!(message(net.import()).contains("`x` is not the handle of a variable"));
 }
 
+/// A variable of `shape` elements that nobody gave a value, read and written `n` times.
+fn unset(shape: &[i32], n: usize, quant: Option<(f32, i64)>) -> Result<Graph, ImportError> {
+    let mut net = Net::new();
+    let element = if quant.is_some() { S8_ } else { F32_ };
+    let (mut inputs, mut outputs) = (vec![], vec![]);
+    for i in 0..n {
+        let x = net.tensor(&format!("x{i}"), element, shape, quant, &[]);
+        let (s, y) = (net.tensor("s", element, shape, quant, &[]), net.tensor("y", element, shape, quant, &[]));
+        let h = handle(&mut net, &format!("v{i}"));
+        net.operator(143, &[h], &[s], Table(vec![]), &[]);
+        net.operator(0, &[x, s], &[y], Table(vec![]), &[]);
+        net.operator(144, &[h, x], &[], Table(vec![]), &[]);
+        inputs.push(x);
+        outputs.push(y);
+    }
+    net.subgraph(&inputs, &outputs);
+    net.import()
+}
+
+#[test]
+fn states_of_nothing_but_a_shape_are_bounded() {
+    for quant in [None, Some((0.5, 0)), Some((0.5, 7))] {
+        assert_eq!(unset(&[1 << 20], 1, quant).unwrap().states.len(), 1);
+        let text = message(unset(&[1 << 20, 2], 1, quant));
+        assert!(text.contains("a state of the shape [1048576, 2]; 1048576 elements are the most"), "{text}");
+        let text = message(unset(&[i32::MAX, i32::MAX, i32::MAX], 1, quant));
+        assert!(text.contains("elements are the most"), "{text}");
+    }
+    assert_eq!(unset(&[1 << 20], 4, None).unwrap().states.len(), 4);
+    let text = message(unset(&[1 << 20], 5, None));
+    assert!(text.contains("more than 4194304 elements together"), "{text}");
+}
+
 /// What an LSTM of 2 inputs and 3 cells has.
 #[derive(Clone, Copy, Default)]
 struct Parts {

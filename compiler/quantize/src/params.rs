@@ -31,6 +31,8 @@ impl Grid {
     pub const U8_WEIGHTS: Self = Self { qmin: 1, qmax: 255 };
     /// Signed 4-bit weights.
     pub const S4_WEIGHTS: Self = Self { qmin: -7, qmax: 7 };
+    /// Unsigned 4-bit weights, symmetric about 8.
+    pub const U4_WEIGHTS: Self = Self { qmin: 1, qmax: 15 };
 
     /// The zero point of symmetric quantization: 0, 128 or 32768.
     pub fn middle(self) -> i32 {

@@ -1,8 +1,8 @@
 //! Where the cycles of a program go, node by node.
 
-use crate::cost::{Timed, time};
-use ottava_hal::{Program, Result};
-use ottava_npu::{NpuConfig, Stream};
+use ottava_hal::Program;
+use ottava_npu::Counters;
+use ottava_npu::timing::Timed;
 use std::collections::BTreeMap;
 
 /// The modelled cycles of one node. They do not depend on data: every run reports the same.
@@ -16,6 +16,8 @@ pub struct NodeCycles {
     pub compute: u64,
     /// The other cycles by reason: `dma_in`, `dma_out`, `issue`, `drain`; reasons without cycles are left out.
     pub stalls: BTreeMap<&'static str, u64>,
+    /// Everything that was counted.
+    pub counters: Counters,
     /// Bytes between chip and memory, both ways.
     pub dram_bytes: u64,
     /// Multiply-accumulates.
@@ -23,9 +25,9 @@ pub struct NodeCycles {
 }
 
 /// The cycles of each node, in the order of the program; a node without steps, such as a view, has none.
-pub(crate) fn cycles(config: &NpuConfig, program: &Program, stream: &Stream) -> Result<Vec<NodeCycles>> {
-    let Timed { steps, costs, timing } = time(config, stream)?;
-    let times = timing.nodes(&steps, &costs);
+pub(crate) fn cycles(program: &Program, timed: &Timed) -> Vec<NodeCycles> {
+    let Timed { steps, costs, timing } = timed;
+    let times = timing.nodes(steps, costs);
     let one = |(index, node): (usize, &ottava_hal::Node)| {
         let found = u32::try_from(index).ok().and_then(|i| times.get(&i)).copied().unwrap_or_default();
         let counters = found.counters;
@@ -36,7 +38,8 @@ pub(crate) fn cycles(config: &NpuConfig, program: &Program, stream: &Stream) -> 
             stalls: found.stalls(),
             dram_bytes: counters.dram_bytes_read.saturating_add(counters.dram_bytes_written),
             macs: counters.macs,
+            counters,
         }
     };
-    Ok(program.nodes.iter().enumerate().map(one).collect())
+    program.nodes.iter().enumerate().map(one).collect()
 }

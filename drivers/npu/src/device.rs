@@ -14,7 +14,8 @@ use ottava_hal::{
     Executable, Fence, OptionSpec, Options, Program, Queue, Result, Status, Verdict,
 };
 use ottava_npu::isa::ContainerError;
-use ottava_npu::{NpuConfig, NpuError, Program as Machine, Stream};
+use ottava_npu::timing::Timed;
+use ottava_npu::{Counters, NpuConfig, NpuError, Program as Machine, Stream};
 use std::sync::Arc;
 
 /// The driver of the simulated NPU.
@@ -83,7 +84,22 @@ impl NpuDevice {
     /// Where the cycles of a program go, node by node in the program's order, without running it. Of every node compute
     /// and stalls are its total, and the totals together are those of every run.
     pub fn cycles(&self, program: &Program) -> Result<Vec<NodeCycles>> {
-        cycles::cycles(&self.settings.config, program, &self.stream(self.lower(program)?))
+        Ok(cycles::cycles(program, &self.timed(program)?))
+    }
+
+    /// Every instruction of a program with its times, without running it.
+    pub fn timed(&self, program: &Program) -> Result<Timed> {
+        cost::time(&self.settings.config, &self.stream(self.lower(program)?))
+    }
+
+    /// As [`Self::cycles`], of what [`Self::timed`] gave for the same program.
+    pub fn cycles_of(&self, program: &Program, timed: &Timed) -> Vec<NodeCycles> {
+        cycles::cycles(program, timed)
+    }
+
+    /// What the last run of an executable of this driver counted; `None` before its first.
+    pub fn counters(&self, executable: &dyn Executable) -> Option<Counters> {
+        executable.as_any().downcast_ref::<NpuExecutable>()?.counters()
     }
 
     /// The steps and the stream of a program.

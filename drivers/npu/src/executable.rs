@@ -8,7 +8,7 @@ use crate::info::nanoseconds;
 use crate::job::Part;
 use ottava_hal::device::NodeTime;
 use ottava_hal::{Error, Executable, Result, Status, TensorType};
-use ottava_npu::{Memory, NpuError, Program as Machine, RunReport};
+use ottava_npu::{Counters, Memory, NpuError, Program as Machine, RunReport};
 use parking_lot::Mutex;
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -73,6 +73,8 @@ pub(crate) struct NpuExecutable {
     machine: Machine,
     generation: Arc<Generation>,
     arenas: Mutex<Vec<Arena>>,
+    /// What the last run counted.
+    counters: Mutex<Option<Counters>>,
     times: BTreeMap<u32, ottava_npu::timing::NodeTime>,
     _reservation: Reservation,
 }
@@ -89,7 +91,7 @@ impl NpuExecutable {
         let times = machine.timing().nodes(machine.steps(), machine.costs());
         // The device runs one submission at a time: with one arena from the start, no run allocates or clears memory.
         let arenas = Mutex::new(vec![Arena::new(&machine)?]);
-        Ok(Self { interface, machine, generation, arenas, times, _reservation: reservation })
+        Ok(Self { interface, machine, generation, arenas, counters: Mutex::default(), times, _reservation: reservation })
     }
 
     /// Types, places and names.
@@ -100,6 +102,11 @@ impl NpuExecutable {
     /// The verified stream.
     pub(crate) fn machine(&self) -> &Machine {
         &self.machine
+    }
+
+    /// What the last run counted.
+    pub(crate) fn counters(&self) -> Option<Counters> {
+        *self.counters.lock()
     }
 
     /// Which device, and since which reset.
@@ -123,6 +130,7 @@ impl NpuExecutable {
         let result = self.execute(&mut arena, inputs, outputs);
         self.arenas.lock().push(arena);
         let report = result?;
+        *self.counters.lock() = Some(report.counters);
         let total = self.machine.timing().total_cycles;
         if let Some(times) = times {
             let spent = match clock.pace {
@@ -197,7 +205,8 @@ fn zeros(bytes: u64) -> Result<Vec<u8>> {
 /// What the machine says when a run fails.
 fn run_error(error: NpuError) -> Error {
     let status = match error {
-        NpuError::Watchdog { .. } => Status::Timeout,
+        NpuError::Watchdog { .. } | NpuError::Hung { .. } => Status::Timeout,
+        NpuError::Lost { .. } => Status::DeviceLost,
         _ => Status::Internal,
     };
     Error::failed(status, error.to_string())

@@ -3,11 +3,11 @@
 
 use crate::lower::{Builder, Chip};
 use crate::ops::{
-    average_pool, binary, concat, conv, cut, lut, matrix, max_pool, mean, rescale, softmax, transpose, views,
+    average_pool, binary, concat, conv, cut, lut, matrix, max_pool, mean, pad, pick, rescale, softmax, transpose, views,
 };
 use crate::rows;
 use ottava_hal::capability::Operand;
-use ottava_hal::{Capability, Error, Node, OpRow, Program, Reason, RequantMode, Result, Verdict};
+use ottava_hal::{Capability, DataType, Error, Node, OpRow, Program, Reason, RequantMode, Result, Verdict};
 use ottava_npu::isa::Opcode;
 
 /// How one operator is described and lowered.
@@ -16,12 +16,24 @@ struct Entry {
     op: &'static str,
     inputs: fn(&Chip) -> Vec<Operand>,
     lower: fn(&mut Builder<'_>, &Node) -> Result<()>,
+    kind: Kind,
     /// Has a form with the zero point added before rounding.
     before_round: bool,
-    /// Is a product, which may have a residual and an activation behind it.
-    product: bool,
+    /// Has forms in the Q31 modes.
+    fixed: bool,
     /// Has any number of outputs.
     many_outputs: bool,
+}
+
+/// What comes out of an operator.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// Bytes.
+    Byte,
+    /// Integers of 8 or 16 bits.
+    Element,
+    /// Sums through the requantizer: 8 or 16 bits, or f32. A residual and an activation may lie behind them.
+    Product,
 }
 
 const fn onnx(
@@ -29,54 +41,98 @@ const fn onnx(
     inputs: fn(&Chip) -> Vec<Operand>,
     lower: fn(&mut Builder<'_>, &Node) -> Result<()>,
 ) -> Entry {
-    Entry { domain: "", op, inputs, lower, before_round: false, product: false, many_outputs: false }
+    let kind = Kind::Byte;
+    Entry { domain: "", op, inputs, lower, kind, before_round: false, fixed: false, many_outputs: false }
+}
+
+const fn product(
+    op: &'static str,
+    inputs: fn(&Chip) -> Vec<Operand>,
+    lower: fn(&mut Builder<'_>, &Node) -> Result<()>,
+) -> Entry {
+    Entry { kind: Kind::Product, fixed: true, ..onnx(op, inputs, lower) }
+}
+
+const fn element(
+    op: &'static str,
+    inputs: fn(&Chip) -> Vec<Operand>,
+    lower: fn(&mut Builder<'_>, &Node) -> Result<()>,
+) -> Entry {
+    Entry { kind: Kind::Element, ..onnx(op, inputs, lower) }
 }
 
 /// Every operator of the device.
 static TABLE: &[Entry] = &[
-    Entry { product: true, ..onnx("Conv", conv::inputs, conv::lower) },
-    Entry { product: true, ..onnx("Gemm", matrix::inputs, matrix::gemm) },
-    Entry { product: true, ..onnx("MatMul", matrix::inputs, matrix::matmul) },
-    Entry { before_round: true, ..onnx("Add", binary::inputs, |b, n| binary::lower(b, n, Opcode::Add)) },
-    onnx("Sub", binary::inputs, |b, n| binary::lower(b, n, Opcode::Sub)),
-    Entry { before_round: true, ..onnx("Mul", binary::inputs, |b, n| binary::lower(b, n, Opcode::Mul)) },
+    product("Conv", conv::inputs, conv::lower),
+    product("Gemm", matrix::inputs, matrix::gemm),
+    product("MatMul", matrix::inputs, matrix::matmul),
+    Entry {
+        before_round: true,
+        fixed: true,
+        ..element("Add", binary::inputs, |b, n| binary::lower(b, n, Opcode::Add))
+    },
+    Entry { fixed: true, ..element("Sub", binary::inputs, |b, n| binary::lower(b, n, Opcode::Sub)) },
+    Entry {
+        before_round: true,
+        fixed: true,
+        ..element("Mul", binary::inputs, |b, n| binary::lower(b, n, Opcode::Mul))
+    },
     onnx("MaxPool", max_pool::inputs, max_pool::lower),
     onnx("GlobalMaxPool", max_pool::inputs, max_pool::global),
-    onnx("AveragePool", average_pool::inputs, average_pool::lower),
-    onnx("GlobalAveragePool", mean::inputs, mean::global),
-    onnx("ReduceMean", mean::inputs, |b, n| mean::reduce(b, n, true)),
-    onnx("ReduceSum", mean::inputs, |b, n| mean::reduce(b, n, false)),
-    onnx("Concat", concat::inputs, concat::lower),
-    onnx("Slice", cut::inputs, cut::slice),
-    Entry { many_outputs: true, ..onnx("Split", cut::inputs, cut::split) },
-    onnx("Relu", rescale::inputs, rescale::relu),
-    onnx("Clip", rescale::inputs, rescale::clip),
-    onnx("Softmax", softmax::inputs, softmax::lower),
-    onnx("Identity", views::inputs, views::identity),
-    onnx("Reshape", views::inputs, views::lower),
-    onnx("Flatten", views::inputs, views::lower),
-    onnx("Squeeze", views::inputs, views::lower),
-    onnx("Unsqueeze", views::inputs, views::lower),
-    onnx("Transpose", transpose::inputs, transpose::lower),
-    Entry { domain: "ottava", ..onnx("Requantize", rescale::inputs, rescale::requantize) },
+    Entry { fixed: true, ..onnx("AveragePool", average_pool::inputs, average_pool::lower) },
+    Entry { fixed: true, ..onnx("GlobalAveragePool", mean::inputs, mean::global) },
+    Entry { fixed: true, ..onnx("ReduceMean", mean::inputs, |b, n| mean::reduce(b, n, true)) },
+    Entry { fixed: true, ..onnx("ReduceSum", mean::inputs, |b, n| mean::reduce(b, n, false)) },
+    element("Max", binary::inputs, |b, n| binary::lower(b, n, Opcode::Max)),
+    element("Min", binary::inputs, |b, n| binary::lower(b, n, Opcode::Min)),
+    element("Gather", pick::gather_inputs, pick::gather),
+    element("Resize", pick::resize_inputs, pick::resize),
+    element("Pad", pad::inputs, pad::lower),
+    element("Concat", concat::inputs, concat::lower),
+    element("Slice", cut::inputs, cut::slice),
+    Entry { many_outputs: true, ..element("Split", cut::inputs, cut::split) },
+    element("Relu", rescale::inputs, rescale::relu),
+    element("Clip", rescale::inputs, rescale::clip),
+    Entry { fixed: true, ..onnx("Softmax", softmax::inputs, softmax::lower) },
+    element("Identity", views::inputs, views::identity),
+    element("Reshape", views::inputs, views::lower),
+    element("Flatten", views::inputs, views::lower),
+    element("Squeeze", views::inputs, views::lower),
+    element("Unsqueeze", views::inputs, views::lower),
+    element("Transpose", transpose::inputs, transpose::lower),
+    Entry { domain: "ottava", fixed: true, ..element("Requantize", rescale::inputs, rescale::requantize) },
     Entry { domain: "ottava", ..onnx("Lut", lut::inputs, lut::lower) },
 ];
 
 impl Entry {
+    /// A row of integers, and one of f32 for products. A chip without 8-bit types has no row at all.
     fn rows(&self, chip: &Chip) -> Vec<OpRow> {
-        let mut rows = rows::row(chip, self.op, (self.inputs)(chip), self.many_outputs);
-        for row in &mut rows {
-            row.domain = self.domain.into();
-            if !self.product {
-                // The Q31 modes of the other operators have forms of their own, which are not lowered.
-                row.requant.retain(|mode| *mode == RequantMode::Fp32Rne);
-            }
-            row.fused.zp_before_round = self.before_round;
-            // The sum with a residual is in f32.
-            row.fused.residual = self.product && chip.modes().contains(&RequantMode::Fp32Rne);
-            row.fused.act = row.fused.residual;
+        if chip.bytes().is_empty() {
+            return Vec::new();
         }
-        rows
+        let integers = if self.kind == Kind::Byte { rows::byte(chip) } else { rows::element(chip) };
+        let real = chip.modes().contains(&RequantMode::Fp32Rne);
+        let outputs = [Some(integers), (self.kind == Kind::Product && real).then(rows::real)];
+        outputs.into_iter().flatten().map(|output| self.row(chip, output, real)).collect()
+    }
+
+    fn row(&self, chip: &Chip, output: Operand, real: bool) -> OpRow {
+        let integers = !output.dtypes.contains(&DataType::F32);
+        let mut row = rows::row(chip, self.op, (self.inputs)(chip), output, self.many_outputs);
+        row.domain = self.domain.into();
+        if !self.fixed {
+            row.requant.retain(|mode| *mode == RequantMode::Fp32Rne);
+        }
+        if !integers {
+            // A real output is not requantized: every mode means the same.
+            row.requant = RequantMode::ALL.to_vec();
+            row.fused.clamp = false;
+        }
+        row.fused.zp_before_round = self.before_round;
+        // The sum with a residual is in f32.
+        row.fused.residual = self.kind == Kind::Product && real && integers;
+        row.fused.act = row.fused.residual;
+        row
     }
 }
 
@@ -118,9 +174,12 @@ mod tests {
             assert!(TABLE[i + 1..].iter().all(|b| (b.op, b.domain) != (a.op, a.domain)), "{} twice", a.op);
         }
         let rows = |text: &str| capability(&Chip::new(&NpuConfig::parse(text).unwrap())).rows;
-        assert_eq!(rows("Npu()").len(), TABLE.len());
+        let products = TABLE.iter().filter(|e| e.kind == Kind::Product).count();
+        assert_eq!(rows("Npu()").len(), TABLE.len() + products, "a second row for f32 outputs");
+        assert_eq!(rows("Npu(requant: [Q31Single])").len(), TABLE.len());
         let gemmini = rows("Npu(dtypes: [S8], requant: [Fp32Rne])");
-        assert!(gemmini.iter().all(|r| r.outputs[0].dtypes == [ottava_hal::DataType::S8]));
+        let narrow = |r: &OpRow| r.outputs[0].dtypes == [DataType::S8] || r.outputs[0].dtypes == [DataType::F32];
+        assert!(gemmini.iter().all(narrow));
         assert!(rows("Npu(dtypes: [Bf16])").is_empty());
     }
 }

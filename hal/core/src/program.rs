@@ -113,9 +113,10 @@ impl Node {
     }
 
     /// How a product in a Q31 mode multiplies the scales of its operands: in f32 where the input is u8, and in matrix
-    /// products with one scale for the whole weight; in f64 otherwise (numerics.md section 3).
+    /// products of bytes with one scale for the whole weight; in f64 otherwise (numerics.md section 3).
     pub fn scale_product(&self, input: DataType, n_weight_scales: usize) -> ScaleProduct {
-        let matrix = matches!(self.op.as_str(), "Gemm" | "MatMul") && n_weight_scales == 1;
+        let bytes = input.bits() == 8;
+        let matrix = bytes && matches!(self.op.as_str(), "Gemm" | "MatMul") && n_weight_scales == 1;
         if input == DataType::U8 || matrix { ScaleProduct::Single } else { ScaleProduct::Double }
     }
 

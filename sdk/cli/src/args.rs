@@ -2,8 +2,10 @@
 
 use crate::failure::Result;
 use crate::verbs::Verb;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, Parser};
+use ottava::RequantMode;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -35,12 +37,21 @@ pub struct Global {
     /// The application's RON file [default: ottava.ron, if it is there].
     #[arg(long, global = true, value_name = "FILE")]
     pub config: Option<PathBuf>,
+    /// How a TFLite model's integers are rescaled, instead of as LiteRT's reference kernels do (q31_double).
+    #[arg(long, global = true, value_name = "MODE", value_parser = requant())]
+    pub requant: Option<RequantMode>,
     /// Say more; twice for everything.
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
     pub verbose: u8,
     /// Say nothing but results and errors.
     #[arg(short, long, global = true)]
     pub quiet: bool,
+}
+
+/// A requantization mode by its name; a wrong one gets the list.
+fn requant() -> impl TypedValueParser<Value = RequantMode> {
+    let names = PossibleValuesParser::new(RequantMode::ALL.map(RequantMode::name));
+    names.try_map(|name| RequantMode::from_name(&name).ok_or("no such mode"))
 }
 
 /// Verbs of the command's contract that later versions bring.

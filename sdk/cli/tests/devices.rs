@@ -160,3 +160,65 @@ fn new_driver_writes_a_project_and_nothing_over_another() {
     }
     ottava(dir.path(), &["new-driver", "Ac me", "--lang", "c", "x"]).fails(2, &["lower-case"]);
 }
+
+const SWEEP: &str =
+    r#"Sweep(vary: {"array.rows+array.cols": [8, 16, 0], "dram.bytes_per_cycle": (from: 4, to: 16, times: 2)})"#;
+
+#[test]
+fn a_sweep_is_the_same_whole_in_shards_and_taken_up_again() {
+    let dir = folder();
+    let path = |name: &str| dir.path().join(name);
+    let read = |name: &str| std::fs::read_to_string(path(name)).unwrap();
+    std::fs::write(path("s.ron"), SWEEP).unwrap();
+    prepared(dir.path(), "Ottava()");
+    let sweep = |more: &[&str]| {
+        let args = [&["simulate", "--npu", "edge8", "--sweep", "s.ron"], more, &["--json"]].concat();
+        ottava(dir.path(), &args).json()
+    };
+    let json = sweep(&["q.onnx", "-o", "all.csv", "--report", "all.html"]);
+    assert_eq!((&json["points"], &json["invalid"], &json["simulated"]), (&9.into(), &3.into(), &9.into()));
+    let all = read("all.csv");
+    assert_eq!(all.lines().count(), 10);
+    assert!(all.contains("`array.rows` is 0; it must be in 1..=1024"), "{all}");
+    let html = read("all.html");
+    for id in ["roofline", "cycles", "sweep"] {
+        assert!(html.contains(&format!("<section id=\"{id}\">")), "{id}");
+    }
+    for shard in ["1/2", "2/2"] {
+        sweep(&["q.onnx", "--shard", shard, "-o", &format!("{}.csv", &shard[..1])]);
+    }
+    sweep(&["--merge", "1.csv", "2.csv", "-o", "merged.csv"]);
+    assert_eq!(read("merged.csv"), all);
+    ottava(dir.path(), &["simulate", "--sweep", "s.ron", "--merge", "1.csv", "-o", "x.csv"])
+        .fails(3, &["points have no row"]);
+    // A table that was cut in the middle of a line is taken up; rows of another chip are not.
+    std::fs::write(path("cut.csv"), &all[..all.len() / 2]).unwrap();
+    let json = sweep(&["q.onnx", "--resume", "-o", "cut.csv"]);
+    assert!((1..9).contains(&json["simulated"].as_u64().unwrap()), "{json}");
+    assert_eq!(read("cut.csv"), all);
+    let args = ["simulate", "q.onnx", "--npu", "edge16", "--sweep", "s.ron", "--resume", "-o", "cut.csv", "--json"];
+    assert_eq!(ottava(dir.path(), &args).json()["simulated"], 9);
+}
+
+#[test]
+fn a_simulated_model_has_a_page_a_trace_and_an_energy_if_there_is_a_table() {
+    let dir = folder();
+    prepared(dir.path(), "Ottava()");
+    let args = ["simulate", "q.onnx", "--npu", "edge8", "-o", "m.csv", "--report", "m.html", "--trace", "m.json"];
+    let said = ottava(dir.path(), &args).stdout;
+    assert!(said.contains("energy: no energy table"), "{said}");
+    let trace: Value = serde_json::from_str(&std::fs::read_to_string(dir.path().join("m.json")).unwrap()).unwrap();
+    let names: Vec<&str> =
+        trace["traceEvents"].as_array().unwrap().iter().filter_map(|e| e["args"]["name"].as_str()).collect();
+    for track in ["nodes", "ld", "ex", "vec", "st", "dma 0", "dram"] {
+        assert!(names.contains(&track), "{track} in {names:?}");
+    }
+    let energy = "energy: (source: \"a data sheet\", mac_s8: 0.2, sram_rd_byte: 1, sram_wr_byte: 1, acc_rd: 1, acc_wr: 1, \
+                  dram_byte: 40, vec_op: 0.5, instr: 2, static_per_cycle: 0.1)";
+    std::fs::write(dir.path().join("n.ron"), format!("Npu(array: (rows: 8, cols: 8), {energy})")).unwrap();
+    let json = ottava(dir.path(), &["simulate", "q.onnx", "--npu", "n.ron", "-o", "m.csv", "--json"]).json();
+    assert_eq!(json["energy"]["source"], "a data sheet");
+    assert!(json["energy"]["picojoules"].as_f64().unwrap() > 0.2 * json["macs"].as_f64().unwrap(), "{json}");
+    ottava(dir.path(), &["simulate", "q.onnx", "--npu", "n.ron", "-o", "m.csv", "--report", "m.csv"])
+        .fails(2, &["written over"]);
+}

@@ -53,6 +53,7 @@ pub(crate) fn compile_avoiding(
     match &model.plan {
         Some(plan) => of_plan(model, plan, registry, options, avoid),
         None => {
+            check_requant(model, &registry.config)?;
             let dims = model.dims(options.batch.max(1), &options.dims)?;
             placed(model, &model.bind(&dims)?, registry, options, avoid, true)
         }
@@ -216,16 +217,31 @@ fn reference(registry: &Registry) -> Result<OpenDevice> {
     Ok(OpenDevice { id: REFERENCE.into(), device: registry.reference()?, driver, options: Options::new() })
 }
 
+/// The mode of a file's integers is chosen while it is read: a configuration that asks for another one is not ignored.
+fn check_requant(model: &Model, config: &Config) -> Result<()> {
+    let Some(mode) = config.force_requantize.filter(|_| model.requant != config.force_requantize) else {
+        return Ok(());
+    };
+    let nodes = &model.graph.nodes;
+    if !nodes.iter().any(|n| n.requant.is_some() || crate::model::is_quantized(n)) {
+        return Ok(());
+    }
+    let e = Error::unsupported(codes::CONFIG_UNAVAILABLE, format!("the model was read without the mode {mode}"))
+        .at("key `force_requantize`")
+        .help("read it with `Model::load_as`, or leave `force_requantize` out");
+    Err(match &config.file {
+        Some(file) => e.in_file(file),
+        None => e,
+    })
+}
+
 /// Parts of the configuration that this version does not carry out are refused, not ignored.
 fn check_objective(config: &Config) -> Result<()> {
-    let parts = [
-        ("force_requantize", config.force_requantize.is_some(), "another requantization than the file's own"),
-        (
-            "placement",
-            matches!(config.placement, Placement::Auto(o) if o != Objective::Latency),
-            "another objective than Latency",
-        ),
-    ];
+    let parts = [(
+        "placement",
+        matches!(config.placement, Placement::Auto(o) if o != Objective::Latency),
+        "another objective than Latency",
+    )];
     let Some((key, _, what)) = parts.into_iter().find(|(_, set, _)| *set) else { return Ok(()) };
     let e = Error::unsupported(codes::CONFIG_UNAVAILABLE, format!("{what} is not part of this version"))
         .at(format!("key `{key}`"))

@@ -15,7 +15,7 @@ fn model(op: &str, out: &[Dim]) -> Model {
     g.nodes.push(node);
     g.outputs = vec![y];
     g.opsets.insert(String::new(), 17);
-    Model { origin: "one.onnx".into(), graph: g, diagnostics: vec![], size_bytes: 0, plan: None }
+    Model { origin: "one.onnx".into(), graph: g, diagnostics: vec![], size_bytes: 0, plan: None, requant: None }
 }
 
 fn rows_first() -> Model {

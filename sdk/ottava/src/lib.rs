@@ -48,6 +48,7 @@
 
 mod batches;
 mod calibrate;
+mod capabilities;
 mod channels_last;
 mod compact;
 mod compiled;
@@ -89,8 +90,8 @@ pub use model::{Model, Summary};
 pub use ottava_compiler::{PassReport, passes::Effect};
 pub use ottava_graph::{Diagnostic, Phase, Severity};
 pub use ottava_hal::{
-    Attrs, DataType, Device, DeviceInfo, Dim, Driver, DriverInfo, Error as HalError, Node, Shape, Tensor, TensorType,
-    ValueId, device::NodeTime,
+    Attrs, DataType, Device, DeviceInfo, Dim, Driver, DriverInfo, Error as HalError, Node, RequantMode, Shape, Tensor,
+    TensorType, ValueId, device::NodeTime,
 };
 pub use ottava_plan::{Arena, Opinion, Partition, Placed, Plan};
 pub use ottava_quantize::apply::ValueParams;

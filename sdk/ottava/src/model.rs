@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result, codes};
 use ottava_graph::{Diagnostic, Graph, State};
-use ottava_hal::{Dim, Tensor, TensorType};
+use ottava_hal::{Dim, RequantMode, Tensor, TensorType};
 use ottava_import::{
     ExportOptions, ImportError, ImportOptions, TfliteOptions, export_onnx, import_onnx_bytes, import_tflite_bytes,
     is_tflite,
@@ -26,6 +26,8 @@ pub struct Model {
     pub size_bytes: u64,
     /// The compiled form, if the file is a plan; the graph then has inputs and outputs and no nodes.
     pub plan: Option<Arc<Plan>>,
+    /// The requantization mode that was asked for instead of the file's own.
+    pub requant: Option<RequantMode>,
 }
 
 /// What `inspect` says about a network.
@@ -47,11 +49,19 @@ pub struct Summary {
     pub quantized_ops: usize,
     /// Symbolic dimensions of the inputs.
     pub symbols: Vec<String>,
+    /// Nodes by their requantization mode, those that have one.
+    pub requant: BTreeMap<&'static str, usize>,
 }
 
 impl Model {
     /// Reads an ONNX or TFLite file; the format follows from the content.
     pub fn load(path: impl AsRef<Path>) -> Result<Self> {
+        Self::load_as(path, None)
+    }
+
+    /// Reads a file whose integers are to be rescaled in this mode instead of the file's own. A TFLite file leaves that
+    /// choice to its runtime, other files do not; for them a mode is an error.
+    pub fn load_as(path: impl AsRef<Path>, requant: Option<RequantMode>) -> Result<Self> {
         let path = path.as_ref();
         // Reading a pipe or a device might never end.
         if let Some(meta) = std::fs::metadata(path).ok().filter(|meta| !meta.is_file()) {
@@ -59,10 +69,11 @@ impl Model {
             return Err(Error::invalid(codes::MODEL_FILE, what).in_file(path).expected("an `.onnx` or `.tflite` file"));
         }
         if is_plan(path) {
+            fixed_mode(path, requant, "a plan keeps the modes that it was compiled with")?;
             return Self::of_plan(path);
         }
         let bytes = std::fs::read(path).map_err(|e| Error::reading(codes::MODEL_FILE, path, &e))?;
-        Self::import(path.to_path_buf(), bytes, path.parent().map(Path::to_path_buf))
+        Self::import(path.to_path_buf(), bytes, path.parent().map(Path::to_path_buf), requant)
     }
 
     /// Reads a plan: inputs, outputs and the compiled form.
@@ -82,30 +93,36 @@ impl Model {
         }
         let size_bytes = std::fs::metadata(path).map_err(|e| Error::reading(codes::PLAN, path, &e))?.len();
         let (origin, diagnostics) = (path.to_path_buf(), Vec::new());
-        Ok(Self { origin, graph, diagnostics, size_bytes, plan: Some(Arc::new(plan)) })
+        Ok(Self { origin, graph, diagnostics, size_bytes, plan: Some(Arc::new(plan)), requant: None })
     }
 
     /// Reads an ONNX or TFLite model from memory; `origin` stands for it in messages. Weights outside the model are refused.
     pub fn from_bytes(origin: impl Into<PathBuf>, bytes: &[u8]) -> Result<Self> {
-        Self::import(origin.into(), bytes.to_vec(), None)
+        Self::import(origin.into(), bytes.to_vec(), None, None)
     }
 
-    fn import(origin: PathBuf, bytes: Vec<u8>, folder: Option<PathBuf>) -> Result<Self> {
+    fn import(origin: PathBuf, bytes: Vec<u8>, folder: Option<PathBuf>, requant: Option<RequantMode>) -> Result<Self> {
         let name = origin.display().to_string();
         let size_bytes = bytes.len() as u64;
         let imported = if is_tflite(&bytes) {
-            import_tflite_bytes(&bytes, &name, &TfliteOptions::default())
+            let options = requant.map_or_else(TfliteOptions::default, |requant| TfliteOptions { requant });
+            import_tflite_bytes(&bytes, &name, &options)
         } else {
+            fixed_mode(&origin, requant, "an ONNX model has the arithmetic of ONNX, fp32_rne")?;
             import_onnx_bytes(bytes.into(), &name, &ImportOptions { folder })
         };
         let (graph, diagnostics) = imported.map_err(|e| import_error(&origin, e))?;
-        Ok(Self { origin, graph, diagnostics, size_bytes, plan: None })
+        Ok(Self { origin, graph, diagnostics, size_bytes, plan: None, requant })
     }
 
     /// The bytes of an ONNX file; equal graphs give equal bytes.
     pub fn to_bytes(&self, metadata: BTreeMap<String, String>) -> Result<Vec<u8>> {
-        let options = ExportOptions { metadata };
-        export_onnx(&self.graph, &options).map_err(|e| Error::unsupported(codes::MODEL_WRITE, e.to_string()))
+        self.to_file(&ExportOptions { metadata, ..ExportOptions::default() })
+    }
+
+    /// As [`Self::to_bytes`], with a choice of what to write.
+    pub(crate) fn to_file(&self, options: &ExportOptions) -> Result<Vec<u8>> {
+        export_onnx(&self.graph, options).map_err(|e| Error::unsupported(codes::MODEL_WRITE, e.to_string()))
     }
 
     /// Values that live from run to run, with their types. They are neither among the inputs nor the outputs.
@@ -209,7 +226,17 @@ impl Model {
             macs: self.macs(),
             quantized_ops: self.graph.nodes.iter().filter(|n| is_quantized(n) || self.is_typed(n)).count(),
             symbols: ottava_graph::symbols(&self.graph),
+            requant: self.requant_modes(),
         })
+    }
+
+    /// Nodes by their requantization mode, those that have one.
+    pub fn requant_modes(&self) -> BTreeMap<&'static str, usize> {
+        let mut modes = BTreeMap::new();
+        for mode in self.graph.nodes.iter().filter_map(|n| n.requant) {
+            *modes.entry(mode.name()).or_insert(0) += 1;
+        }
+        modes
     }
 
     /// Whether a node reads integers that stand for reals, as those of a TFLite file do.
@@ -232,6 +259,15 @@ impl Model {
         };
         error.in_file(&self.origin)
     }
+}
+
+/// An error if a mode is asked for where the file decides.
+fn fixed_mode(path: &Path, requant: Option<RequantMode>, why: &str) -> Result<()> {
+    let Some(mode) = requant.filter(|m| *m != RequantMode::Fp32Rne || is_plan(path)) else { return Ok(()) };
+    Err(Error::unsupported(codes::CONFIG_UNAVAILABLE, format!("the requantization mode {mode}: {why}"))
+        .in_file(path)
+        .expected("a TFLite model")
+        .help("leave `--requant` and the key `force_requantize` out"))
 }
 
 /// Whether a file is a plan: by its first bytes, or by its name if it is too short to tell.

@@ -1,6 +1,8 @@
 //! From a float model to an ordinary quantized ONNX model.
 
 use crate::batches::Progress;
+use crate::capabilities::wants_halves;
+use crate::config::Fallback;
 use crate::data::{Affine, Data};
 use crate::error::{Error, Result, codes};
 use crate::mixed::{MixedPrecision, Task};
@@ -10,8 +12,9 @@ use crate::registry::Registry;
 use crate::session::SessionOptions;
 use crate::storage::Devices;
 use ottava_graph::{Diagnostic, Graph, Phase};
-use ottava_hal::{DataType, RequantMode};
-use ottava_quantize::recipe::{ActivationRule, NodeRule};
+use ottava_hal::RequantMode;
+use ottava_import::ExportOptions;
+use ottava_quantize::recipe::NodeRule;
 use ottava_quantize::{Calibration, Quantized, Recipe};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -38,7 +41,8 @@ pub struct QuantizeOptions {
     pub recipe: Recipe,
     /// How the model is compiled for calibration.
     pub session: SessionOptions,
-    /// Quantize by the recipe alone, however large the error: no tensor is kept in float that it does not name.
+    /// Quantize by the recipe alone, however large the error: no tensor is kept in float that it does not name, and what
+    /// no chosen device has is an error.
     pub strict: bool,
 }
 
@@ -72,6 +76,10 @@ impl Model {
         self.expect_graph()?;
         self.check_float()?;
         let canonical = probe::canonical_unbound(self, registry)?;
+        let devices = Devices::chosen(registry, &options.session)?;
+        let has_fallback = registry.config.fallback == Fallback::Reference;
+        let (adapted, said) = devices.adapt(&canonical, &options.recipe, options.strict || !has_fallback)?;
+        let options = &QuantizeOptions { recipe: adapted, ..options.clone() };
         let recipe = &options.recipe;
         let fail = |e| quantize_error(e, self);
         let (mut result, mixed) = match source {
@@ -89,8 +97,16 @@ impl Model {
         result.diagnostics.extend(unused_rules(recipe, [&canonical, &self.graph]));
         let dims = self.dims(1, &options.session.dims).unwrap_or_default();
         let mut quantized = self.finish(result, mixed, ottava_quantize::search::node_macs(&canonical, &dims))?;
-        let devices = Devices::chosen(registry, &options.session)?;
-        quantized.diagnostics.extend(devices.check(&quantized.model, registry, &options.session)?);
+        quantized.diagnostics.extend(said);
+        let found = devices.check(&quantized.model, registry, &options.session)?;
+        if let Some(found) = found.as_ref().filter(|_| options.strict) {
+            let e = Error::unsupported(codes::QUANTIZE, found.message.clone()).in_file(&self.origin);
+            return Err(e.help("quantize without `strict`, or name a device that runs it"));
+        }
+        quantized.diagnostics.extend(found);
+        if wants_halves(recipe) {
+            devices.expect_halves(&quantized.model, registry, &options.session)?;
+        }
         Ok(quantized)
     }
 
@@ -140,9 +156,9 @@ impl Model {
         let names = values.chain(self.graph.nodes.iter().map(|n| n.name.clone()));
         // A rescaled value under its old name would be compared with numbers that it no longer has.
         let kept = names.filter(|name| !rescaled.contains(name)).collect();
-        crate::compact::compact(&mut graph, &kept);
-        let metadata = BTreeMap::from([("ottava.recipe".to_owned(), report.recipe.clone())]);
-        let bytes = Model { graph, ..self.clone() }.to_bytes(metadata)?;
+        let unnamed = crate::compact::compact(&mut graph, &kept);
+        let options = ExportOptions { metadata: recipe_entry(&report.recipe), unnamed };
+        let bytes = Model { graph, ..self.clone() }.to_file(&options)?;
         let model = Model::from_bytes(&self.origin, &bytes)?;
         Ok(QuantizedModel { model, bytes, report, macs, mixed, diagnostics })
     }
@@ -161,8 +177,7 @@ impl QuantizedModel {
     /// QuantizeLinear, for runtimes that know only this form. Notes name what has no such form and what rounds otherwise.
     pub fn into_qoperator(self) -> Result<Self> {
         let (graph, notes) = ottava_compiler::to_qoperator(&self.model.graph).map_err(|e| self.model.invalid(e))?;
-        let metadata = BTreeMap::from([("ottava.recipe".to_owned(), self.report.recipe.clone())]);
-        let bytes = Model { graph, ..self.model.clone() }.to_bytes(metadata)?;
+        let bytes = Model { graph, ..self.model.clone() }.to_bytes(recipe_entry(&self.report.recipe))?;
         let model = Model::from_bytes(&self.model.origin, &bytes)?;
         let diagnostics = self.diagnostics.into_iter().chain(notes).collect();
         Ok(Self { model, bytes, diagnostics, ..self })
@@ -175,6 +190,18 @@ impl QuantizedModel {
     }
 }
 
+/// The recipe as an entry of the file's metadata: on one line, without what it does not ask for.
+fn recipe_entry(recipe: &str) -> BTreeMap<String, String> {
+    const ABSENT: [&str; 5] =
+        ["preprocess: None,", "integer_only: false,", "target_sqnr_db: None,", "max_float_macs: None,", "nodes: [],"];
+    let lines = recipe.lines().map(str::trim).filter(|line| !ABSENT.contains(line));
+    let line = lines.map(|line| match line.split_once(": ") {
+        Some((key, value)) if !key.contains('"') => format!("{key}:{value}"),
+        _ => line.to_owned(),
+    });
+    BTreeMap::from([("ottava.recipe".to_owned(), line.collect())])
+}
+
 /// Choices that exist but are not carried out by this version are refused, never skipped.
 fn check_offered(registry: &Registry, recipe: &Recipe) -> Result<()> {
     let config = &registry.config;
@@ -185,16 +212,6 @@ fn check_offered(registry: &Registry, recipe: &Recipe) -> Result<()> {
     if config.requantize != RequantMode::Fp32Rne {
         let what = "quantizing for another requantization than Fp32Rne";
         return refuse(codes::CONFIG_UNAVAILABLE, "requantize", what, "write `requantize: Fp32Rne`");
-    }
-    let of_rules = recipe.nodes.iter().filter_map(|rule| match rule.activations {
-        Some(ActivationRule::Change { dtype, .. }) => dtype,
-        _ => None,
-    });
-    let is_integer = |t: &DataType| matches!(t, DataType::U8 | DataType::S8 | DataType::U16 | DataType::S16);
-    if let Some(dtype) = std::iter::once(recipe.activations.dtype).chain(of_rules).find(|t| !is_integer(t)) {
-        let what = format!("storing activations in {dtype}");
-        let help = "take u8, s8, u16 or s16; a rule `activations: Float` under `nodes` keeps a node in 32-bit floats";
-        return refuse(codes::RECIPE, "activations", &what, help);
     }
     if recipe.target_sqnr_db.is_some() && recipe.integer_only {
         let what = "keeping nodes in float in an integer-only network";
@@ -260,5 +277,22 @@ fn recipe_error(e: ottava_quantize::Error, text: &str) -> Error {
     match help {
         Some(help) => error.help(help),
         None => error,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_recipe_of_a_file_reads_back() {
+        let mut recipe = Recipe::default();
+        let plain = &recipe_entry(&recipe.to_ron())["ottava.recipe"];
+        assert_eq!(Recipe::parse(plain).expect("a recipe").to_ron(), recipe.to_ron());
+        assert!(plain.len() < 240 && !plain.contains('\n'), "{plain}");
+        recipe.keep_float("a: b \" nodes: [], c");
+        recipe.integer_only = true;
+        let entry = &recipe_entry(&recipe.to_ron())["ottava.recipe"];
+        assert_eq!(Recipe::parse(entry).expect("a recipe").to_ron(), recipe.to_ron());
     }
 }

@@ -24,7 +24,7 @@ fn model() -> Model {
     g.outputs = vec![y];
     g.add_state("total", s, next, number(10.0));
     g.opsets.insert(String::new(), 17);
-    Model { origin: "sum.onnx".into(), graph: g, diagnostics: vec![], size_bytes: 0, plan: None }
+    Model { origin: "sum.onnx".into(), graph: g, diagnostics: vec![], size_bytes: 0, plan: None, requant: None }
 }
 
 fn number(v: f32) -> Tensor {

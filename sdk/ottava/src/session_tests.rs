@@ -21,7 +21,7 @@ fn model() -> Model {
     }
     g.outputs = vec![y, next];
     g.opsets.insert(String::new(), 17);
-    Model { origin: "sum.onnx".into(), graph: g, diagnostics: vec![], size_bytes: 0, plan: None }
+    Model { origin: "sum.onnx".into(), graph: g, diagnostics: vec![], size_bytes: 0, plan: None, requant: None }
 }
 
 fn session(state: bool) -> Session {
@@ -99,9 +99,9 @@ fn dimensions_without_a_value_and_unknown_devices_are_told() {
 
 #[test]
 fn parts_of_the_configuration_that_are_not_offered_are_refused() {
-    let config = Config::from_ron("Ottava(force_requantize: Some(Q31Double))").unwrap();
+    let config = Config::from_ron("Ottava(placement: Auto(objective: Energy))").unwrap();
     let e = Session::new(&model(), &Registry::new().configured(config), &SessionOptions::default());
-    assert!(e.err().unwrap().to_string().contains("key `force_requantize`"));
+    assert!(e.err().unwrap().to_string().contains("key `placement`"));
     let config = Config::from_ron(r#"Ottava(drivers: [Builtin("cuda")])"#).unwrap();
     let e = Session::new(&model(), &Registry::new().configured(config), &SessionOptions::default());
     assert!(e.err().unwrap().to_string().contains("no built-in driver `cuda`"));
@@ -158,4 +158,20 @@ fn a_pipe_is_no_model() {
         }
         _ => println!("a_pipe_is_no_model: skipped, there is no mkfifo"),
     }
+}
+
+#[test]
+fn another_mode_is_chosen_where_the_model_is_read() {
+    let with = |model: &Model, ron: &str| {
+        let registry = Registry::new().configured(Config::from_ron(ron).unwrap());
+        Session::new(model, &registry, &SessionOptions::default()).map(drop).map_err(|e| e.to_string())
+    };
+    let force = "Ottava(force_requantize: Some(Q31Single))";
+    assert_eq!(with(&model(), force), Ok(()), "floats have no mode");
+    let mut typed = model();
+    typed.graph.nodes[0].requant = Some(ottava_hal::RequantMode::Q31Double);
+    let e = with(&typed, force).unwrap_err();
+    assert!(e.contains("key `force_requantize`") && e.contains("Model::load_as"), "{e}");
+    let e = Config::from_ron("Ottava(force_requantize: Some(Q15))").unwrap_err().to_string();
+    assert!(["Q15", "Fp32Rne", "Q31Double", "Q31Single"].iter().all(|name| e.contains(name)), "{e}");
 }

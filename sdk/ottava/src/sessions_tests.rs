@@ -38,7 +38,14 @@ impl Net {
     fn model(mut self, y: ValueId) -> Model {
         self.g.outputs = vec![y];
         ottava_graph::infer_types(&mut self.g).unwrap();
-        Model { origin: "net.onnx".into(), graph: self.g, diagnostics: vec![], size_bytes: 0, plan: None }
+        Model {
+            origin: "net.onnx".into(),
+            graph: self.g,
+            diagnostics: vec![],
+            size_bytes: 0,
+            plan: None,
+            requant: None,
+        }
     }
 }
 

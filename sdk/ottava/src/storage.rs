@@ -1,9 +1,11 @@
-//! Whether the chosen devices run what is quantized to other than 8 bits.
+//! Whether the chosen devices run what is quantized to other than 8 bits, or requantized in a way that they lack, or
+//! computed in floats of 16 bits.
 //!
-//! 8-bit operators are left out: u8 and s8 turn into each other where a device knows only one of them. The answer is the
-//! devices' own, node by node, on the operators that run; the reference interpreter counts only where it is asked for,
+//! Other 8-bit operators are left out: u8 and s8 turn into each other where a device knows only one of them. The answer is
+//! the devices' own, node by node, on the operators that run; the reference interpreter counts only where it is asked for,
 //! because as a fallback it runs everything.
 
+use crate::capabilities::{is_half, none_has_it};
 use crate::config::Fallback;
 use crate::error::{Error, Result, codes};
 use crate::model::Model;
@@ -11,7 +13,7 @@ use crate::probe;
 use crate::registry::{OpenDevice, REFERENCE, Registry};
 use crate::session::SessionOptions;
 use ottava_graph::{Diagnostic, Graph, to_program};
-use ottava_hal::{DataType, Node};
+use ottava_hal::{DataType, Node, OpRow};
 use std::collections::BTreeSet;
 
 /// The devices that a network is quantized for.
@@ -20,8 +22,8 @@ pub(crate) struct Devices(Vec<OpenDevice>);
 /// Operators that none of the devices runs on such integers.
 #[derive(Debug, Default)]
 pub(crate) struct Unrunnable {
-    /// Operator and storage, each once.
-    what: BTreeSet<(String, &'static str)>,
+    /// Operator with storage or requantization, each once.
+    what: BTreeSet<String>,
     /// Names of the nodes.
     nodes: Vec<String>,
 }
@@ -47,8 +49,32 @@ impl Devices {
         })
     }
 
+    /// Names of the devices, as they stand in messages.
+    pub(crate) fn ids(&self) -> Vec<String> {
+        self.0.iter().map(|d| format!("`{}`", d.id)).collect()
+    }
+
+    /// What the devices say of themselves.
+    pub(crate) fn rows(&self) -> impl Iterator<Item = &OpRow> {
+        self.0.iter().flat_map(|d| &d.device.capability().rows)
+    }
+
     /// What none of them runs of a graph of operators that run.
     pub(crate) fn unrunnable(&self, lowered: &Graph) -> Result<Unrunnable> {
+        self.refused(lowered, |node| self.integers_at_fault(lowered, node))
+    }
+
+    /// What is at fault with a node of integers that no device runs: storage of other than 8 bits, or the requantization.
+    fn integers_at_fault(&self, lowered: &Graph, node: &Node) -> Option<String> {
+        if let Some(dtype) = unusual(lowered, node) {
+            return Some(format!("{} in {dtype}", node.op));
+        }
+        let mode = node.requant.filter(|mode| !self.has_mode(node, *mode))?;
+        Some(format!("{} with the requantization {}", node.op, mode.name()))
+    }
+
+    /// The nodes that none of the devices runs, of those that `fault` has words for.
+    fn refused(&self, lowered: &Graph, fault: impl Fn(&Node) -> Option<String>) -> Result<Unrunnable> {
         let program = to_program(lowered);
         let mut runs = vec![false; lowered.nodes.len()];
         for OpenDevice { id, device, .. } in &self.0 {
@@ -57,8 +83,8 @@ impl Devices {
         }
         let mut found = Unrunnable::default();
         for (node, _) in lowered.nodes.iter().zip(runs).filter(|(_, runs)| !runs) {
-            if let Some(dtype) = unusual(lowered, node) {
-                found.what.insert((node.op.clone(), dtype.name()));
+            if let Some(what) = fault(node) {
+                found.what.insert(what);
                 found.nodes.push(node.name.clone());
             }
         }
@@ -74,15 +100,14 @@ impl Devices {
     ) -> Result<Option<Diagnostic>> {
         // Sizes that nobody has named yet: the devices are asked when the network is compiled.
         let Ok(dims) = model.dims(1, &options.dims) else { return Ok(None) };
-        if !model.graph.values.iter().any(|value| is_unusual(&value.ty.dtype)) {
+        if !model.graph.values.iter().any(|value| is_unusual(&value.ty.dtype)) && !self.lacks_a_mode(&model.graph) {
             return Ok(None);
         }
         let found = self.unrunnable(&probe::lowered(model, &dims, registry)?)?;
         if found.is_empty() {
             return Ok(None);
         }
-        let ids: Vec<String> = self.0.iter().map(|d| format!("`{}`", d.id)).collect();
-        let text = format!("{} of {} runs on {}", found.text(), found.nodes_text(), none_of(&ids));
+        let text = found.text(&self.ids());
         let help = "take u8 or s8, or name a device that runs it";
         match registry.config.fallback {
             Fallback::Error => Err(Error::unsupported(codes::QUANTIZE, text).in_file(&model.origin).help(help)),
@@ -92,6 +117,23 @@ impl Devices {
             }
         }
     }
+
+    /// An error where a model that was asked to compute in floats of 16 bits has nodes that none of the devices runs in
+    /// them: it would be slower than in 32 bits everywhere.
+    pub(crate) fn expect_halves(&self, model: &Model, registry: &Registry, options: &SessionOptions) -> Result<()> {
+        let Ok(dims) = model.dims(1, &options.dims) else { return Ok(()) };
+        let lowered = probe::lowered(model, &dims, registry)?;
+        let half = |node: &Node| {
+            let mut types = node.inputs.iter().flatten().chain(&node.outputs).map(|id| lowered.ty(*id).dtype);
+            types.find(is_half).map(|dtype| format!("{} in {dtype}", node.op))
+        };
+        let found = self.refused(&lowered, half)?;
+        if found.is_empty() {
+            return Ok(());
+        }
+        let help = "take u8 or s8, keep the nodes in Float, or name a device that runs it (`--device reference` does)";
+        Err(Error::unsupported(codes::QUANTIZE, found.text(&self.ids())).in_file(&model.origin).help(help))
+    }
 }
 
 impl Unrunnable {
@@ -100,10 +142,10 @@ impl Unrunnable {
         self.nodes.is_empty()
     }
 
-    /// The operators with their storage.
-    fn text(&self) -> String {
-        let each: Vec<String> = self.what.iter().map(|(op, dtype)| format!("{op} in {dtype}")).collect();
-        each.join(", ")
+    /// The operators with what is at fault, the nodes, and the devices.
+    fn text(&self, ids: &[String]) -> String {
+        let what: Vec<&str> = self.what.iter().map(String::as_str).collect();
+        format!("{} of {} runs on {}", what.join(", "), self.nodes_text(), none_has_it(ids))
     }
 
     /// The first nodes by name, and how many there are.
@@ -114,13 +156,6 @@ impl Unrunnable {
             0 => names.join(", "),
             more => format!("{} and {more} more", names.join(", ")),
         }
-    }
-}
-
-fn none_of(ids: &[String]) -> String {
-    match ids {
-        [id] => format!("no device but the fallback: {id} does not know it"),
-        _ => format!("no device but the fallback: {} do not know it", ids.join(", ")),
     }
 }
 

@@ -49,6 +49,8 @@ pub enum Fault {
     AccOverflow { bound: u64 },
     #[error("the accesses touch more than {limit} separate pieces of memory; use denser tiles")]
     Fragmented { limit: usize },
+    #[error("parity: {space}+{at} is read and one of its bits has changed since it was written")]
+    Parity { space: &'static str, at: u64 },
     #[error("cycle counts do not fit 64 bits")]
     Cycles,
 }
@@ -102,6 +104,18 @@ pub enum NpuError {
         cycles: u64,
         /// The configured limit.
         limit: u64,
+    },
+    /// The queues wait for each other for ever, and no watchdog is set.
+    #[error("the submission never ends: no queue can go on; waiting at {waiting}")]
+    Hung {
+        /// The heads of the queues.
+        waiting: String,
+    },
+    /// The device answers no more.
+    #[error("the device was lost at cycle {cycle}")]
+    Lost {
+        /// When.
+        cycle: u64,
     },
     /// A fault that only the data could show.
     #[error("{0}")]

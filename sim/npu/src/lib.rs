@@ -21,12 +21,16 @@
 pub mod analytic;
 pub mod asm;
 pub mod config;
+pub mod energy;
 pub mod error;
+pub mod fault;
 pub mod isa;
 pub mod layers;
 pub mod machine;
 pub mod program;
+pub mod sweep;
 pub mod timing;
+pub mod trace;
 pub mod verify;
 
 mod suggest;

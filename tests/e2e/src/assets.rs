@@ -117,6 +117,11 @@ impl Network {
     }
 }
 
+/// Whether every combination is asked for (`tests/full.sh`), not only a covering choice.
+pub fn exhaustive() -> bool {
+    std::env::var_os("OTTAVA_EXHAUSTIVE").is_some_and(|v| v == "1")
+}
+
 impl Loaded {
     /// The network quantized with defaults on its calibration data.
     pub fn quantized(&self, registry: &Registry) -> ottava::QuantizedModel {

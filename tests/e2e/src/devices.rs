@@ -1,5 +1,6 @@
 //! Drivers for tests: a device that knows floats only, and a device that cannot be brought back once it is lost.
 
+use ottava_hal::capability::QuantKind;
 use ottava_hal::fault::Fault;
 use ottava_hal::host::HostMemory;
 use ottava_hal::{
@@ -107,6 +108,33 @@ impl Driver for FloatsOnly {
             operand.dtypes = vec![DataType::F32];
         }
         let info = DeviceInfo::new("floats", id, DeviceKind::Dsp);
+        Ok(Arc::new(Front { inner: Arc::new(inner), info, capability, resets: false, refuses: false }))
+    }
+}
+
+/// The driver `coarse`: one device that runs everything, but has one scale for all weights of an operator.
+pub struct OneScale;
+
+impl Driver for OneScale {
+    fn info(&self) -> DriverInfo {
+        info_of("coarse")
+    }
+
+    fn devices(&self) -> Result<Vec<DeviceInfo>> {
+        Ok(vec![DeviceInfo::new("coarse", "coarse", DeviceKind::Dsp)])
+    }
+
+    fn option_schema(&self) -> Vec<OptionSpec> {
+        Vec::new()
+    }
+
+    fn open(&self, id: &str, _: &Options) -> Result<Arc<dyn Device>> {
+        let inner = ReferenceDevice::new();
+        let mut capability = inner.capability().clone();
+        for operand in capability.rows.iter_mut().flat_map(|r| &mut r.inputs) {
+            operand.quant = vec![QuantKind::Plain, QuantKind::PerTensor];
+        }
+        let info = DeviceInfo::new("coarse", id, DeviceKind::Dsp);
         Ok(Arc::new(Front { inner: Arc::new(inner), info, capability, resets: false, refuses: false }))
     }
 }

@@ -1,9 +1,12 @@
 //! Bit equality on real networks: every output of every sample of the quantized set is the same on the reference and on
 //! the CPU device, for every instruction set that this machine has, one and two threads, batch 1 and 7. Float outputs do
 //! not depend on threads or batch either.
+//!
+//! By default the pairs are one thread with batch 1 and two threads with batch 7; `OTTAVA_EXHAUSTIVE=1` (`tests/full.sh`)
+//! runs all four on every instruction set.
 
 use ottava::{Affine, Data, EvaluateOptions, Model, Tensor, evaluate};
-use ottava_e2e::assets::{Network, PROTOCOL, isas, models_or_skip, registry};
+use ottava_e2e::assets::{Network, PROTOCOL, exhaustive, isas, models_or_skip, registry};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -45,14 +48,19 @@ impl Way {
 
 /// Every way that the model allows, the reference (or, for float networks, the plainest CPU path) first.
 fn ways(model: &Model) -> Vec<Way> {
-    let batches: &[usize] = if model.fixed_batch().is_some() { &[1] } else { &[1, 7] };
+    let pairs: &[(usize, usize)] = match (model.fixed_batch().is_some(), exhaustive()) {
+        (true, _) => &[(1, 1), (2, 1)],
+        (false, false) => &[(1, 1), (2, 7)],
+        (false, true) => &[(1, 1), (1, 7), (2, 1), (2, 7)],
+    };
     let mut ways = vec![Way { device: "reference", threads: 1, batch: 1, ..Way::default() }];
     for isa in isas() {
-        for threads in [1, 2] {
-            for &batch in batches {
-                ways.push(Way { device: "cpu", isa: Some(isa.clone()), threads, batch });
-            }
-        }
+        ways.extend(pairs.iter().map(|&(threads, batch)| Way {
+            device: "cpu",
+            isa: Some(isa.clone()),
+            threads,
+            batch,
+        }));
     }
     ways
 }

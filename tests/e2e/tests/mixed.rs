@@ -89,9 +89,15 @@ fn sixteen_bits_are_a_choice_where_the_device_runs_them() {
 }
 
 #[test]
-fn half_floats_are_refused_with_what_there_is() {
-    for recipe in ["(activations: (dtype: F16))", "(nodes: [(name: \"*\", activations: (dtype: Bf16))])"] {
-        let e = quantize(recipe).expect_err("not carried out").to_string();
-        assert!(e.contains("storing activations in") && e.contains("u8, s8, u16 or s16"), "{e}");
+fn half_floats_run_where_a_device_has_them_and_are_named_where_none_has() {
+    for (recipe, dtype) in
+        [("(activations: (dtype: F16))", "f16"), ("(nodes: [(name: \"*\", activations: (dtype: Bf16))])", "bf16")]
+    {
+        let e = quantize(recipe).expect_err("no device has them").to_string();
+        assert!(e.contains(&format!("Conv in {dtype}")) && e.contains("`cpu`") && e.contains("reference"), "{e}");
+        let q = quantize_for(recipe, Some("reference"), Fallback::Error).expect("the reference has them");
+        let casts = q.model.graph.nodes.iter().filter(|n| n.op == "Cast").count();
+        assert_eq!((casts, q.report.quantized.len()), (2, 0), "{recipe}");
+        assert_eq!(q.bytes, quantize_for(recipe, Some("reference"), Fallback::Error).expect("again").bytes);
     }
 }

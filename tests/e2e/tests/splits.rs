@@ -12,6 +12,7 @@ use ottava_e2e::split::{
 };
 use ottava_hal::Node;
 use std::path::Path;
+use std::sync::OnceLock;
 
 /// Already quantized files, their data and how it is fed.
 const FILES: &[(&str, &str, &str)] = &[
@@ -44,6 +45,17 @@ impl Case {
         Self { name: name.into(), model, rows, expected }
     }
 
+    /// The same network with its first rows only.
+    fn first(&self, n: usize) -> Self {
+        let few = |all: &[Vec<Tensor>]| all[..n].to_vec();
+        Self {
+            name: self.name.clone(),
+            model: self.model.clone(),
+            rows: few(&self.rows),
+            expected: few(&self.expected),
+        }
+    }
+
     /// Compares the bits of a configuration, one by one and all in flight; the devices named must have a part in it.
     fn check(&self, label: &str, config: &Config, options: &SessionOptions, devices: &[&str]) {
         let config = Config { in_flight: IN_FLIGHT, ..config.clone() };
@@ -65,19 +77,28 @@ impl Case {
     }
 }
 
-/// Calls `check` with every quantized network.
+/// Every quantized network with `MANY` rows; made once for all tests, since quantizing takes longer than running.
+fn cases(models: &Path) -> &'static [Case] {
+    static CASES: OnceLock<Vec<Case>> = OnceLock::new();
+    CASES.get_or_init(|| {
+        let files = FILES.iter().map(|(file, data, affine)| {
+            let model = Model::load(models.join(file)).expect(file);
+            let data = Data::load(models.join("data").join(data), None).expect(data);
+            Case::new(file, model, &data, affine, MANY)
+        });
+        let ours = PROTOCOL.iter().map(|network| {
+            let loaded = network.load(models);
+            let quantized = loaded.quantized(&registry());
+            Case::new(network.name, quantized.model, &loaded.evaluation, network.affine, MANY)
+        });
+        files.chain(ours).collect()
+    })
+}
+
+/// Calls `check` with every quantized network and its first rows.
 fn for_each_network(test: &str, n_rows: usize, mut check: impl FnMut(&Case)) {
     let Some(models) = models_or_skip(test) else { return };
-    for (file, data, affine) in FILES {
-        let model = Model::load(models.join(file)).expect(file);
-        let data = Data::load(models.join("data").join(data), None).expect(data);
-        check(&Case::new(file, model, &data, affine, n_rows));
-    }
-    for network in PROTOCOL {
-        let loaded = network.load(&models);
-        let quantized = loaded.quantized(&registry());
-        check(&Case::new(network.name, quantized.model, &loaded.evaluation, network.affine, n_rows));
-    }
+    cases(&models).iter().for_each(|case| check(&case.first(n_rows)));
 }
 
 fn npu_and_cpu() -> Config {

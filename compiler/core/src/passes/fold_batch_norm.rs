@@ -24,9 +24,9 @@ pub fn run(graph: &mut Graph, _: &mut Cx) -> Result<usize> {
 }
 
 /// `y * scale + shift` per channel.
-struct Affine {
-    scale: Vec<f64>,
-    shift: Vec<f64>,
+pub(super) struct Affine {
+    pub(super) scale: Vec<f64>,
+    pub(super) shift: Vec<f64>,
     /// Whether there is anything to add.
     shifts: bool,
 }
@@ -77,7 +77,8 @@ fn affine_of(graph: &Graph, node: &Node, y: ValueId, channels: &Channels) -> Res
     Ok(usable.then(|| Affine { shift: vec![0.0; scale.len()], scale, shifts: false }))
 }
 
-fn batch_norm(graph: &Graph, bn: &Node, n_channels: usize) -> Result<Option<Affine>> {
+/// What a batch norm does to each of `n_channels` channels; `None` if its statistics are no such constants.
+pub(super) fn batch_norm(graph: &Graph, bn: &Node, n_channels: usize) -> Result<Option<Affine>> {
     let mut stats = Vec::with_capacity(4);
     for i in 1..=4 {
         let Some(t) = bn.input(i).and_then(|id| graph.constant(id)) else { return Ok(None) };
@@ -93,10 +94,11 @@ fn batch_norm(graph: &Graph, bn: &Node, n_channels: usize) -> Result<Option<Affi
     Ok(scale.iter().all(|s| s.is_finite()).then_some(Affine { scale, shift, shifts: true }))
 }
 
-struct Folded {
-    node: Node,
-    weights: Tensor,
-    bias: Option<Tensor>,
+/// A product with other constants.
+pub(super) struct Folded {
+    pub(super) node: Node,
+    pub(super) weights: Tensor,
+    pub(super) bias: Option<Tensor>,
 }
 
 fn fold(graph: &Graph, product: &Node, affine: &Affine, n: usize) -> Result<Option<Folded>> {
@@ -128,7 +130,7 @@ fn fold(graph: &Graph, product: &Node, affine: &Affine, n: usize) -> Result<Opti
 }
 
 /// The output channel that an element of the weights belongs to.
-fn weight_channels(product: &Node, shape: &[usize]) -> Result<Option<impl Fn(usize) -> usize>> {
+pub(super) fn weight_channels(product: &Node, shape: &[usize]) -> Result<Option<impl Fn(usize) -> usize>> {
     let inner = |axis: usize| shape.iter().skip(axis + 1).product::<usize>().max(1);
     let transposed = product.attrs.int("transB", 0)? != 0;
     // Elements per step of the channel axis, its extent, and channels per group of inputs.
@@ -146,7 +148,8 @@ fn weight_channels(product: &Node, shape: &[usize]) -> Result<Option<impl Fn(usi
     Ok(Some(move |i: usize| group.map_or(0, |per_group| i / per_group * extent) + i / step % extent))
 }
 
-fn replace(graph: &Graph, (product_index, index): (usize, usize), folded: Folded) -> Patch {
+/// Puts a product with other constants in the place of two nodes, the second of which gives its outputs.
+pub(super) fn replace(graph: &Graph, (product_index, index): (usize, usize), folded: Folded) -> Patch {
     let mut patch = Patch::new(graph);
     let mut node = folded.node;
     let name = fresh(graph, &patch, &format!("{}_folded", node.name));

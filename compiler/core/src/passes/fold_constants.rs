@@ -118,11 +118,9 @@ fn result_bytes(graph: &Graph, node: &Node) -> usize {
 fn known_shape(graph: &Graph, node: &Node) -> Result<Option<Tensor>> {
     let Some(shape) = node.input(0).and_then(|id| graph.ty(id).shape.known()) else { return Ok(None) };
     if is(node, "Size") {
-        return Ok(graph
-            .ty(node.outputs[0])
-            .shape
-            .elements()
-            .map(|_| Tensor::scalar(shape.iter().product::<usize>() as i64)));
+        // A shape that no memory holds has no size.
+        let count = |n: i64, d: &usize| n.checked_mul(i64::try_from(*d).ok()?);
+        return Ok(shape.iter().try_fold(1i64, count).map(Tensor::scalar));
     }
     if !is(node, "Shape") {
         return Ok(None);

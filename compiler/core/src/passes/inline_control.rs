@@ -14,7 +14,7 @@ use ottava_ops::control::always_continues;
 use std::collections::BTreeMap;
 
 /// Nodes that one run of the pass writes out. A pass of a loop counts one more than its nodes.
-const MAX_NODES: usize = 1 << 14;
+const MAX_NODES: usize = 1 << 12;
 
 /// What the pass does.
 pub const ABOUT: About = About { what: "control flow that constants decide was written out", effect: Effect::Exact };

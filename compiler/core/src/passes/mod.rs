@@ -11,6 +11,7 @@ mod expand_qoperator;
 mod fold_batch_norm;
 mod fold_channel_affine;
 mod fold_constants;
+mod fold_norm_forward;
 mod fold_pad;
 mod fold_qdq;
 mod fold_shapes;
@@ -20,6 +21,7 @@ mod fuse_norms;
 mod fuse_residual;
 mod fuse_softmax;
 mod inline_control;
+mod join_requantizations;
 mod mask_rows;
 mod merge_bridges;
 mod moments;
@@ -28,6 +30,7 @@ mod pattern;
 mod permuted;
 mod polynomial;
 mod remove_identities;
+mod requantizations;
 pub(crate) mod rules;
 mod share_equal;
 mod sink_transposes;
@@ -93,6 +96,7 @@ pub static CANONICAL: &[Pass] = passes![
     fold_pad,
     fold_batch_norm,
     fold_channel_affine,
+    fold_norm_forward,
     attach_bias,
     sink_transposes,
     cancel_transposes,
@@ -110,12 +114,14 @@ pub static QUANTIZED: &[Pass] = passes![
     absorb_activation,
     move_bridges,
     mask_rows,
+    merge_bridges,
     fold_qdq,
     fuse_residual,
     move_bridges,
     merge_bridges,
     build_tables,
     tabulate_scalars,
+    join_requantizations,
     cancel_transposes,
     fuse_activation,
     fold_dequantized,
@@ -126,6 +132,8 @@ pub static QUANTIZED: &[Pass] = passes![
 mod fold_dequantized {
     pub use super::fold_constants::{ABOUT, run_all as run};
 }
+
+pub use requantizations::count_requantizations;
 
 /// A pass of either pipeline, by name.
 pub fn find(name: &str) -> Option<&'static Pass> {

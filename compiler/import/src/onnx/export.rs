@@ -23,6 +23,8 @@ const MAX_WEIGHTS: usize = 2_000_000_000;
 pub struct ExportOptions {
     /// Entries of the model's metadata, e.g. the recipe that quantized it.
     pub metadata: BTreeMap<String, String>,
+    /// Nodes that are written without their name; whoever reads the file gives them one.
+    pub unnamed: BTreeSet<String>,
 }
 
 /// Writes a graph of phase imported or canonical as an ONNX model.
@@ -38,6 +40,7 @@ pub fn export_onnx(graph: &Graph, options: &ExportOptions) -> Result<Vec<u8>, Im
     }
     let mut proto = writer.graph_proto();
     let states = writer.states(&mut proto)?;
+    proto.node.iter_mut().filter(|node| options.unnamed.contains(&node.name)).for_each(|node| node.name.clear());
     let mut options = options.clone();
     if !states.is_empty() {
         options.metadata.insert(states::KEY.to_owned(), states);

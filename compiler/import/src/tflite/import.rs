@@ -96,6 +96,10 @@ fn build(
     {
         problems.push(diagnostic("", e));
     }
+    if options.requant != TfliteOptions::default().requant && cx.graph.nodes.iter().any(|n| n.requant.is_some()) {
+        let what = format!("integers are rescaled as {}, not as LiteRT's reference kernels do", options.requant);
+        cx.notes.push(Diagnostic::note("Q0407", "", what));
+    }
     if problems.is_empty() { Ok((cx.graph, cx.notes)) } else { Err(problems) }
 }
 

@@ -2,7 +2,9 @@
 #![allow(dead_code, reason = "each test file uses its part")]
 
 use ottava_graph::{Diagnostic, Graph};
+use ottava_hal::{Tensor, TensorType};
 use ottava_import::{ImportError, TfliteOptions, import_tflite_bytes};
+use ottava_ops::{EvalCx, evaluate};
 
 /// A field of a table.
 #[derive(Clone)]
@@ -108,6 +110,9 @@ fn write(out: &mut Vec<u8>, table: &Table) -> usize {
 pub const FLOAT32: i8 = 0;
 pub const INT32: i8 = 2;
 pub const UINT8: i8 = 3;
+pub const INT64: i8 = 4;
+pub const BOOL: i8 = 6;
+pub const INT16: i8 = 7;
 pub const INT8: i8 = 9;
 
 /// A model under construction.
@@ -236,4 +241,22 @@ pub fn import(model: &Model) -> Result<(Graph, Vec<Diagnostic>), ImportError> {
 /// The message of a refused model.
 pub fn refusal(model: &Model) -> String {
     import(model).expect_err("refused").to_string()
+}
+
+/// The results of a graph, node by node.
+pub fn execute(graph: &Graph, inputs: &[Tensor]) -> ottava_hal::Result<Vec<Tensor>> {
+    let mut values: Vec<Option<Tensor>> = graph.values.iter().map(|v| v.constant.clone()).collect();
+    for (id, tensor) in graph.inputs.iter().zip(inputs) {
+        values[id.0] = Some(tensor.clone());
+    }
+    for node in &graph.nodes {
+        let ins: Vec<Option<&Tensor>> = node.inputs.iter().map(|id| id.and_then(|id| values[id.0].as_ref())).collect();
+        let in_types: Vec<Option<&TensorType>> = node.inputs.iter().map(|id| id.map(|id| graph.ty(id))).collect();
+        let out_types: Vec<&TensorType> = node.outputs.iter().map(|id| graph.ty(*id)).collect();
+        let cx = EvalCx { node, inputs: &ins, in_types: &in_types, out_types: &out_types };
+        for (id, y) in node.outputs.iter().zip(evaluate(&cx)?) {
+            values[id.0] = Some(y);
+        }
+    }
+    Ok(graph.outputs.iter().filter_map(|id| values[id.0].clone()).collect())
 }

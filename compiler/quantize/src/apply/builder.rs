@@ -6,6 +6,7 @@ use ottava_graph::Graph;
 use ottava_hal::{Attr, DataType, Node, Tensor, TensorType, ValueId};
 
 use super::ranges::ValueParams;
+use crate::weights::BlockedWeights;
 
 /// The graph under construction and the names that are taken.
 pub(crate) struct Builder {
@@ -116,9 +117,38 @@ impl Builder {
         Ok(out)
     }
 
+    /// Integer data with scales in blocks along `axis`, and a DequantizeLinear behind it; returns the float value.
+    pub(crate) fn blocked_constant(
+        &mut self,
+        base: &str,
+        data: Tensor,
+        (dims, blocks): (&[usize], &BlockedWeights),
+        axis: usize,
+    ) -> ottava_hal::Result<ValueId> {
+        self.require_opset(OPSET_WIDE);
+        let (dtype, ty) = (data.dtype(), TensorType::fixed(DataType::F32, data.shape()));
+        let zeros: Vec<i64> = blocks.zero_points.iter().map(|z| i64::from(*z)).collect();
+        let q = self.constant(format!("{base}/q"), data);
+        let mut inputs = vec![q, self.constant(format!("{base}/scale"), Tensor::from_slice(dims, &blocks.scales)?)];
+        let is_signed = matches!(dtype, DataType::S8 | DataType::S4);
+        if !is_signed || zeros.iter().any(|z| *z != 0) {
+            inputs.push(self.constant(format!("{base}/zp"), Tensor::from_ints(dtype, dims, &zeros)?));
+        }
+        let out = self.value(format!("{base}/dq"), ty);
+        let node = self.node_into("DequantizeLinear", base, &inputs, out);
+        node.attrs.set("axis", Attr::Int(axis as i64));
+        node.attrs.set("block_size", Attr::Int(i64::try_from(blocks.layout.block).unwrap_or(i64::MAX)));
+        Ok(out)
+    }
+
+    /// The graph needs at least this operator set.
+    pub(crate) fn require_opset(&mut self, opset: u32) {
+        self.opset = self.opset.max(opset);
+    }
+
     fn require(&mut self, dtype: DataType) {
         if matches!(dtype, DataType::S16 | DataType::U16 | DataType::S4 | DataType::U4) {
-            self.opset = OPSET_WIDE;
+            self.require_opset(OPSET_WIDE);
         }
     }
 

@@ -5,6 +5,9 @@
 //! one sample never depends on the others of its batch. The product is one operator, `ottava::DynamicMatMul`; in a file it
 //! is a call of a function of standard operators, which any runtime can follow.
 //!
+//! Where the recipe asks for weights in blocks, a product keeps its float activations and only its weights are stored as
+//! integers; where it asks for 16-bit floats, nodes compute in them.
+//!
 //! Convolutions would need one scale for a whole sample or batch; they stay in float and are listed. A MatMul takes the Add
 //! of a constant behind it as its bias.
 
@@ -13,8 +16,10 @@ use ottava_hal::{DataType, Node, Tensor, ValueId};
 use ottava_ops::OTTAVA;
 use std::collections::BTreeSet;
 
+use super::blocked::blocked;
 use super::builder::Builder;
 use super::emit::internal;
+use super::half::{self, store_halves};
 use super::kinds::{Kind, is_float, kind_of};
 use super::plan::other_operand;
 use super::products::{WeightShape, bias_values, code_tensor};
@@ -29,13 +34,6 @@ use crate::weights::{WeightMethod, quantize_weights};
 /// Quantizes the weights of matrix products; activations are quantized at run time. Bias correction needs calibration data
 /// and does nothing here.
 pub fn quantize_dynamic(graph: &Graph, recipe: &Recipe) -> Result<Quantized> {
-    if recipe.weights.dtype != DataType::S8 {
-        return Err(Error::Unsupported {
-            what: format!("dynamic quantization with {} weights", recipe.weights.dtype),
-            reason: "rows are multiplied as s8 by s8".to_owned(),
-            help: "take S8 weights".to_owned(),
-        });
-    }
     let mut report = Report { recipe: recipe.to_ron(), ..Report::default() };
     let uses = Uses::of(graph);
     let mut writer = Writer { source: graph, builder: Builder::new(graph.clone()) };
@@ -45,9 +43,21 @@ pub fn quantize_dynamic(graph: &Graph, recipe: &Recipe) -> Result<Quantized> {
             report.quantized.push(node.name.clone());
             continue;
         }
+        if let Some(blocked) = blocked(graph, recipe, node) {
+            let weights = blocked.store(graph, &mut writer.builder)?;
+            writer.builder.graph.nodes[idx].inputs[1] = Some(weights);
+            let (name, op, reason) = (node.name.clone(), node.full_op(), blocked.reason());
+            report.float.push(FloatNode { name, op, reason });
+            continue;
+        }
+        if let Some(reason) = half::reason(graph, recipe, node) {
+            report.float.push(FloatNode { name: node.name.clone(), op: node.full_op(), reason });
+            continue;
+        }
         match refusal(graph, recipe, node) {
             None => {
-                let added = added_bias(graph, &uses, node);
+                let is_integer = |add: &usize| recipe.integers(&graph.nodes[*add].name).is_some();
+                let added = added_bias(graph, &uses, node).filter(|(add, _)| is_integer(add));
                 writer.product(node, recipe, added)?;
                 replaced[idx] = true;
                 added.iter().for_each(|(add, _)| replaced[*add] = true);
@@ -62,6 +72,7 @@ pub fn quantize_dynamic(graph: &Graph, recipe: &Recipe) -> Result<Quantized> {
     if recipe.integer_only {
         super::report::expect_integer_only(&report)?;
     }
+    store_halves(graph, recipe, &mut writer.builder)?;
     let mut position = 0..;
     let is_replaced = |idx: usize| replaced.get(idx).copied().unwrap_or(false);
     writer.builder.graph.nodes.retain(|_| !position.next().is_some_and(is_replaced));
@@ -114,10 +125,18 @@ impl Writer<'_> {
     fn product(&mut self, node: &Node, recipe: &Recipe, added: Option<(usize, ValueId)>) -> Result<()> {
         let (Some(x), Some(w)) = (node.input(0), node.input(1)) else { return Ok(()) };
         let (matrix, columns) = self.weight_matrix(node, w)?;
-        let per_channel = recipe.for_node(&node.name).weights.granularity == Granularity::PerChannel;
+        let choice = recipe.for_node(&node.name).weights;
+        if choice.dtype != DataType::S8 {
+            return Err(Error::Unsupported {
+                what: format!("dynamic quantization of node `{}` with {} weights", node.name, choice.dtype),
+                reason: "rows are multiplied as s8 by s8".to_owned(),
+                help: "take S8 weights, or store them in blocks (granularity Blocked)".to_owned(),
+            });
+        }
+        let per_channel = choice.granularity == Granularity::PerChannel;
         let channels = if per_channel { columns } else { 1 };
         let inner = if per_channel { 1 } else { matrix.len() };
-        let grid = recipe.weights.grid();
+        let grid = choice.grid();
         let name = self.source.name_of(w).to_owned();
         let layout = ChannelLayout { channels, inner };
         let q = quantize_weights(&name, &matrix, layout, grid, WeightMethod::MinMax)?;

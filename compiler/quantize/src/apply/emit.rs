@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use ottava_graph::{Diagnostic, Graph};
 use ottava_hal::{DataType, ValueId};
 
+use super::blocked::{blocked, has_no_block};
 use super::builder::Builder;
+use super::half::store_halves;
 use super::kinds::{Kind, data_slots};
 use super::learnable::product_means;
 use super::plan::{Fate, Plan};
@@ -30,6 +32,8 @@ impl Emission<'_> {
         for idx in 0..self.graph.nodes.len() {
             if self.plan.fates[idx] == Fate::Quantized && self.plan.kinds[idx] == Kind::Product {
                 self.product(&mut builder, idx, notes)?;
+            } else if let Some(blocked) = blocked(self.graph, self.ranges.recipe, &self.graph.nodes[idx]) {
+                builder.graph.nodes[idx].inputs[1] = Some(blocked.store(self.graph, &mut builder)?);
             }
             self.constant_operands(&mut builder, idx)?;
         }
@@ -38,6 +42,7 @@ impl Emission<'_> {
                 self.value(&mut builder, id)?;
             }
         }
+        store_halves(self.graph, self.ranges.recipe, &mut builder)?;
         builder.finish().map_err(internal)
     }
 
@@ -56,6 +61,10 @@ impl Emission<'_> {
         let bias_id = added.map(|(_, _, bias)| *bias).or(node.input(2));
         let bias = bias_id.map(|id| bias_values(self.graph, id, shape.out_channels)).transpose()?;
         let weights = self.ranges.recipe.for_node(&node.name).weights;
+        if has_no_block(self.graph, self.ranges.recipe, node) {
+            let message = "its weights have a scale per output channel: it has fewer input channels than a block";
+            notes.push(Diagnostic::note("Q0108", &node.name, message));
+        }
         let learned = self.learned.get(self.graph.name_of(node.outputs[0]), weights);
         let means = product_means(self.plan, self.ranges, idx);
         let product = Product { node, shape, weights, x: *x_params, means, learned };

@@ -7,7 +7,9 @@
 //! | `kinds` | what each operator is to the quantizer |
 //! | `plan` | which nodes are quantized, what fuses, which values share parameters |
 //! | `placement` | what the search for mixed precision asks about a plan |
+//! | `blocked` | weights in blocks, which are stored as integers and computed with as floats |
 //! | `groups` | the union-find behind shared parameters |
+//! | `half` | nodes that compute in f16 or bf16 |
 //! | `ranges` | from calibration to parameters |
 //! | `learnable` | the products whose roundings can be learned |
 //! | `products` | weights, biases and their correction |
@@ -16,10 +18,16 @@
 //! | `dynamic` | the other way: activations quantized at run time |
 //! | `report` | what was done and what was not |
 
+mod blocked;
+#[cfg(test)]
+mod blocked_tests;
 mod builder;
 mod dynamic;
 mod emit;
 mod groups;
+mod half;
+#[cfg(test)]
+mod half_tests;
 mod kinds;
 mod learnable;
 mod observe;

@@ -18,7 +18,9 @@
 use ottava_graph::{Graph, Uses, masks};
 use ottava_hal::{Node, ValueId};
 
+use super::blocked::blocked;
 use super::groups::Groups;
+use super::half;
 use super::kinds::{Kind, data_slots, is_float, is_norm, kind_of};
 use super::ranges::Ranges;
 use crate::recipe::Recipe;
@@ -145,7 +147,7 @@ impl Plan {
     fn take_masks(&mut self, graph: &Graph, recipe: &Recipe, decided: &mut [bool]) {
         let mut mask_nodes: Vec<usize> = Vec::new();
         for idx in 0..graph.nodes.len() {
-            if recipe.for_node(&graph.nodes[idx].name).activations.is_none() {
+            if recipe.integers(&graph.nodes[idx].name).is_none() {
                 continue;
             }
             if let Some(found) = masks::masked_softmax(graph, &self.uses, idx) {
@@ -203,6 +205,12 @@ impl Plan {
         let node = &graph.nodes[idx];
         if !node.outputs.iter().all(|out| is_float(graph, *out)) || node.outputs.is_empty() {
             return Fate::Float("it does not compute 32-bit floats".to_owned());
+        }
+        if let Some(blocked) = blocked(graph, recipe, node) {
+            return Fate::Float(blocked.reason());
+        }
+        if let Some(reason) = half::reason(graph, recipe, node) {
+            return Fate::Float(reason);
         }
         let kind = &self.kinds[idx];
         if let Kind::Float(reason) = kind {
@@ -288,9 +296,8 @@ impl Plan {
             }
         }
         if is_product || self.kinds[at] == Kind::Pointwise {
-            let fuses = |plan: &Self, r: usize| {
-                plan.kinds[r] == Kind::Clamp && recipe.for_node(&graph.nodes[r].name).activations.is_some()
-            };
+            let fuses =
+                |plan: &Self, r: usize| plan.kinds[r] == Kind::Clamp && recipe.integers(&graph.nodes[r].name).is_some();
             while let Some(clamp) = self.uses.only_reader(out).filter(|r| fuses(self, *r)) {
                 (_, out) = self.absorb(graph, start, clamp, decided);
             }
@@ -340,14 +347,14 @@ impl Plan {
     fn sole_add(&self, graph: &Graph, recipe: &Recipe, out: ValueId) -> Option<usize> {
         let add = self.uses.only_reader(out)?;
         let node: &Node = &graph.nodes[add];
-        let allowed = node.op == "Add" && node.domain.is_empty() && recipe.for_node(&node.name).activations.is_some();
+        let allowed = node.op == "Add" && node.domain.is_empty() && recipe.integers(&node.name).is_some();
         allowed.then_some(add)
     }
 
     /// Whether a value has readers and the recipe keeps all of them in float.
     fn is_left_to_float(&self, graph: &Graph, recipe: &Recipe, id: ValueId) -> bool {
         let readers = self.uses.readers(id);
-        let is_float = |&(idx, _): &(usize, usize)| recipe.for_node(&graph.nodes[idx].name).activations.is_none();
+        let is_float = |&(idx, _): &(usize, usize)| recipe.integers(&graph.nodes[idx].name).is_none();
         !readers.is_empty() && readers.iter().all(is_float)
     }
 

@@ -98,9 +98,9 @@ pub(crate) fn nearest_weights(
     let name = graph.name_of(id);
     let weights = graph.constant(id).expect("its weights are constant").to_f32s().map_err(|e| bad(name, &e))?;
     let layout = match choice.granularity {
-        Granularity::PerChannel => shape.layout,
+        // Blocks that reach this point have no room in the weights: see `blocked`.
+        Granularity::PerChannel | Granularity::Blocked(_) => shape.layout,
         Granularity::PerTensor => ChannelLayout { channels: 1, inner: weights.len() },
-        Granularity::Blocked(block) => return Err(blocked(block)),
     };
     let how = (choice.observer, choice.zero_point);
     let nearest = quantize_weights_with_zero(name, &weights, layout, choice.grid(), how)?;
@@ -193,14 +193,6 @@ impl Product<'_> {
 
 fn bad(name: &str, error: &ottava_hal::Error) -> Error {
     Error::BadWeights { tensor: name.to_owned(), found: error.to_string(), expected: "float weights".to_owned() }
-}
-
-fn blocked(block: usize) -> Error {
-    Error::Unsupported {
-        what: format!("granularity Blocked({block})"),
-        reason: "integer operators have one weight scale per output channel at most".to_owned(),
-        help: "take PerChannel or PerTensor".to_owned(),
-    }
 }
 
 /// The bias of a product as one float per output channel; a single element serves all.

@@ -209,8 +209,6 @@ fn what_is_not_carried_out_is_refused() {
     let float = residual_net();
     let calibration = calibrate(&float, &samples(&[1, 3, 8, 8], 1));
     for (recipe, expected) in [
-        ("(activations: (dtype: F16))", "f16"),
-        ("(weights: (granularity: Blocked(32)))", "Blocked(32)"),
         ("(max_float_macs: 0.1, nodes: [(name: \"c2\", activations: Float)])", "max_float_macs"),
         ("(integer_only: true, nodes: [(name: \"c2\", activations: Float)])", "`c2` (Conv)"),
     ] {

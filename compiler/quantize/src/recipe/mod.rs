@@ -12,7 +12,7 @@ use ottava_hal::DataType;
 
 use crate::observers::Observer;
 use crate::params::{Grid, Target};
-use crate::weights::{WeightMethod, WeightZero};
+use crate::weights::{Grids, WeightMethod, WeightZero};
 
 /// The version of the text form.
 pub const VERSION: u32 = 1;
@@ -56,7 +56,7 @@ impl Default for Recipe {
 /// How activations are quantized.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Activations {
-    /// u8, s8, u16 or s16; f16 and bf16 store floats in 16 bits.
+    /// u8, s8, u16 or s16; f16 and bf16 are floats of 16 bits.
     pub dtype: DataType,
     /// Zero point in the middle of the range.
     pub symmetric: bool,
@@ -81,7 +81,7 @@ impl Activations {
 /// How weights are quantized.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Weights {
-    /// s8, u8 or s4.
+    /// s8, u8, s4 or u4.
     pub dtype: DataType,
     /// How many weights share a scale.
     pub granularity: Granularity,
@@ -108,8 +108,16 @@ impl Weights {
         match self.dtype {
             DataType::U8 => Grid::U8_WEIGHTS,
             DataType::S4 => Grid::S4_WEIGHTS,
+            DataType::U4 => Grid::U4_WEIGHTS,
             _ => Grid::S8_WEIGHTS,
         }
+    }
+
+    /// The same, and all integers of the storage, which a free zero point may use.
+    pub fn grids(&self) -> Grids {
+        let symmetric = self.grid();
+        let whole = self.dtype.storage_range().map_or(symmetric, |(qmin, qmax)| Grid { qmin, qmax });
+        Grids { symmetric, whole }
     }
 }
 
@@ -120,7 +128,7 @@ pub enum Granularity {
     PerTensor,
     /// Those of one output channel.
     PerChannel,
-    /// So many consecutive ones along the reduction.
+    /// So many consecutive ones along the reduction: stored as integers, computed with as floats.
     Blocked(usize),
 }
 
@@ -276,6 +284,11 @@ impl Recipe {
         choice
     }
 
+    /// The integer activations of a node; `None` where it computes in floats of any kind.
+    pub fn integers(&self, name: &str) -> Option<Activations> {
+        self.for_node(name).activations.filter(|a| a.target().is_some())
+    }
+
     /// The recipe for a network to which [`crate::prepare`] has been applied.
     pub fn without_network_corrections(&self) -> Self {
         let constants = self.corrections.iter().copied().filter(|c| !crate::corrections::rewrites_network(*c));
@@ -288,6 +301,23 @@ impl Recipe {
         if let Ok(glob) = parse::compile_glob(&escaped) {
             let activations = Some(ActivationRule::Float);
             self.nodes.insert(0, NodeRule { name: escaped, glob, activations, weights: None });
+        }
+    }
+
+    /// Gives a node other weights; what was said about its activations stays.
+    pub fn change_weights(&mut self, node: &str, change: WeightRule) {
+        let before = self.nodes.iter().find(|rule| rule.glob.is_match(node));
+        let activations = before.and_then(|rule| rule.activations);
+        let old = before.and_then(|rule| rule.weights);
+        let weights = WeightRule {
+            dtype: change.dtype.or(old.and_then(|w| w.dtype)),
+            granularity: change.granularity.or(old.and_then(|w| w.granularity)),
+            observer: change.observer.or(old.and_then(|w| w.observer)),
+            zero_point: change.zero_point.or(old.and_then(|w| w.zero_point)),
+        };
+        let escaped = globset::escape(node);
+        if let Ok(glob) = parse::compile_glob(&escaped) {
+            self.nodes.insert(0, NodeRule { name: escaped, glob, activations, weights: Some(weights) });
         }
     }
 

@@ -113,6 +113,7 @@ fn weight_type(wire: wire::WeightType) -> DataType {
         wire::WeightType::S8 => DataType::S8,
         wire::WeightType::U8 => DataType::U8,
         wire::WeightType::S4 => DataType::S4,
+        wire::WeightType::U4 => DataType::U4,
     }
 }
 

@@ -45,9 +45,12 @@ fn an_empty_recipe_is_the_default() {
 
 #[test]
 fn text_round_trips() {
-    for text in
-        [FULL, "()", "(weights: (dtype: S4, granularity: Blocked(32)), activations: (observer: Mse, dtype: S16))"]
-    {
+    for text in [
+        FULL,
+        "()",
+        "(weights: (dtype: S4, granularity: Blocked(32)), activations: (observer: Mse, dtype: S16))",
+        "(weights: (dtype: U4, granularity: Blocked(128), zero_point: Free))",
+    ] {
         let written = Recipe::parse(text).unwrap().to_ron();
         assert_eq!(Recipe::parse(&written).unwrap().to_ron(), written);
         assert!(written.starts_with("Recipe("), "{written}");

@@ -72,6 +72,7 @@ pub(super) enum WeightType {
     S8,
     U8,
     S4,
+    U4,
 }
 
 #[derive(Clone, Copy, PartialEq, Serialize, Deserialize)]

@@ -53,6 +53,7 @@ fn weight_type(dtype: DataType) -> Option<wire::WeightType> {
         DataType::S8 => wire::WeightType::S8,
         DataType::U8 => wire::WeightType::U8,
         DataType::S4 => wire::WeightType::S4,
+        DataType::U4 => wire::WeightType::U4,
         _ => return None,
     })
 }

@@ -1,5 +1,5 @@
-//! Quantizing weights: one scale per tensor or per output channel, from the weights themselves (numerics, sections 1 and
-//! 8).
+//! Quantizing weights: one scale per tensor, per output channel or per block ([`quantize_blocks`]), from the weights
+//! themselves (numerics, sections 1 and 8).
 //!
 //! Weights are symmetric; those that share one scale may have a zero point instead, where that at least halves their
 //! squared error. Weights that lie on a grid already keep its step ([`lattice_step`]).
@@ -7,8 +7,10 @@
 //! Guards: an all-zero channel takes the median scale of the others; no channel's scale is less than 1 % of the largest
 //! one, because a tiny scale makes a huge integer bias and gains nothing. NaN and infinite weights are an error.
 
+mod blocks;
 mod lattice;
 
+pub use blocks::{BlockLayout, BlockedWeights, Grids, quantize_blocks};
 pub use lattice::lattice_step;
 
 use crate::channels::ChannelLayout;
@@ -32,12 +34,13 @@ pub enum WeightMethod {
 /// Where the zero point of weights lies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum WeightZero {
-    /// In the middle, unless all weights share one scale and a free one at least halves their squared error.
+    /// In the middle, unless all weights share one scale, or are in blocks, and a free one at least halves their squared
+    /// error.
     #[default]
     Auto,
     /// In the middle.
     Middle,
-    /// Where the range wants it; weights that share one scale only.
+    /// Where the range wants it; weights that share one scale, or are in blocks.
     Free,
 }
 

@@ -5,7 +5,7 @@ mod common;
 use common::{Rng, bytes, for_each_exec};
 use ottava_hal::refmath::epilogue::residual;
 use ottava_hal::refmath::rows::relu;
-use ottava_hal::refmath::{Affine, Requant, RequantMode, Target, elementwise, requant::Multiplier};
+use ottava_hal::refmath::{Affine, Requant, RequantMode, Target, elementwise, requant::Multiplier, requant::Q31};
 use ottava_kernels::{
     BinaryOp, BinaryQ, ConvShape, ConvU8, Epilogue, OtherQ, OutMut, OutQ, WeightData, WeightLayout, Weights, binary_q,
     dequantize, quantize, requantize,
@@ -49,6 +49,25 @@ fn requantization_in_all_three_modes() {
             let acc = accumulators(500, &mut rng);
             let want: Vec<u8> = acc.iter().map(|a| requant.apply(*a) as u8).collect();
             run(&acc, epilogue, None, &mut |got, name| assert_eq!(got, want, "{name} {mode}"));
+        }
+    }
+}
+
+#[test]
+fn q31_shifts_of_every_size() {
+    let mut rng = Rng(9);
+    for mode in [RequantMode::Q31Double, RequantMode::Q31Single] {
+        for shift in -31..=30 {
+            let q = Q31 { multiplier: (1 << 30) + ((rng.next() as i32) >> 2).abs(), shift };
+            let out = OutQ { lo: -100, ..OutQ::s8(shift) };
+            let requant = Requant { mode, multiplier: Multiplier::Q31(q), zp: out.zero_point, lo: out.lo, hi: out.hi };
+            // A left shift that loses bits is refused by the compiler.
+            let fits = |a: &i32| mode == RequantMode::Q31Single || q.check_left_shift((*a).into(), (*a).into()).is_ok();
+            let acc: Vec<i32> = accumulators(200, &mut rng).into_iter().filter(fits).collect();
+            let want: Vec<u8> = acc.iter().map(|a| requant.apply(*a) as u8).collect();
+            let double = mode == RequantMode::Q31Double;
+            let epilogue = Epilogue::Q31 { m: vec![q.multiplier], shift: vec![shift], double, out };
+            run(&acc, epilogue, None, &mut |got, name| assert_eq!(got, want, "{name} {mode} {q:?}"));
         }
     }
 }

@@ -3,7 +3,7 @@
 use super::walk::Stream;
 use super::{At, Chip, Loc, Params, Tiles, fits_u32, no_memory};
 use crate::emit::{Group, Op, Pipeline, Rows};
-use ottava_hal::Result;
+use ottava_hal::{RequantMode, Result};
 use ottava_npu::isa::{Local, Opcode, Reg, flags};
 
 /// How the second operand repeats.
@@ -22,6 +22,8 @@ pub(crate) struct Binary {
     pub opcode: Opcode,
     /// The zero point is added before rounding.
     pub zp_before_round: bool,
+    /// The mode of TFLite's fixed-point form.
+    pub fixed: Option<RequantMode>,
     pub operands: [(Loc, Params); 2],
     pub second: Second,
     pub to: Loc,
@@ -42,41 +44,47 @@ impl Binary {
             (self.rows, self.columns) = (1, self.rows * self.columns);
         }
         fits_u32(&[self.batch, self.rows, self.columns])?;
-        let slots = if self.second == Second::Same { 6 } else { 4 };
+        let [x, w, y] = self.sizes();
+        let slots = 2 * (x + y + if self.second == Second::Same { w } else { 0 });
         // A second operand that is loaded too gives the bus half as much again to do, which changes the choice little.
         let most = (chip.a / slots).min(Stream::MAP.tile(chip, self.rows * self.columns, chip.a / slots));
         let columns = match self.second {
-            Second::Row => self.columns.min(most).min(chip.w / 2),
+            Second::Row => self.columns.min(most).min(chip.w / (2 * w)),
             _ => self.columns.min(most),
         };
-        if columns == 0 || chip.w < 2 {
+        if columns == 0 || chip.w < 2 * w {
             return Err(no_memory("scratchpad", slots, chip.a.min(chip.w)));
         }
         self.tile = ((most / columns).clamp(1, self.rows.max(1)), columns);
         Ok(self)
     }
 
+    /// Bytes of an element of the operands and the result.
+    fn sizes(&self) -> [usize; 3] {
+        [self.operands[0].1.bytes(), self.operands[1].1.bytes(), self.out.bytes()]
+    }
+
     fn group(&self, at: At<'_>, tile: &Tile, group: usize) -> Group {
-        let slot = self.tile.0 * self.tile.1;
-        let area = |i: usize| Local::a(((2 * i + group % 2) * slot) as u32);
-        let (a, c) = (area(0), area(1));
+        let (slot, parity, [x, w, y]) = (self.tile.0 * self.tile.1, group % 2, self.sizes());
+        let area = |before: usize, bytes: usize| Local::a((slot * (2 * before + parity * bytes)) as u32);
+        let (a, c) = (area(0, x), area(x, y));
         let b = match self.second {
-            Second::Same => area(2),
-            _ => Local::w((tile.block % 2 * if self.second == Second::Row { self.tile.1 } else { 1 }) as u32),
+            Second::Same => area(x + y, w),
+            _ => Local::w((tile.block % 2 * w * if self.second == Second::Row { self.tile.1 } else { 1 }) as u32),
         };
-        let rows = Rows { rows: tile.rows, bytes: tile.columns, pitch: self.columns };
+        let rows = |bytes: usize| Rows { rows: tile.rows, bytes: tile.columns * bytes, pitch: self.columns * bytes };
         let mut out = Group::default();
-        out.loads.push(Op::load(at(self.operands[0].0.plus(tile.a)), a, rows));
+        out.loads.push(Op::load(at(self.operands[0].0.plus(tile.a * x)), a, rows(x)));
         if self.second == Second::Same || tile.load_b {
             let shape = match self.second {
-                Second::Same => rows,
-                Second::Row => Rows::dense(tile.columns),
-                Second::Scalar => Rows::dense(1),
+                Second::Same => rows(w),
+                Second::Row => Rows::dense(tile.columns * w),
+                Second::Scalar => Rows::dense(w),
             };
-            out.loads.push(Op::load(at(self.operands[1].0.plus(tile.b)), b, shape));
+            out.loads.push(Op::load(at(self.operands[1].0.plus(tile.b * w)), b, shape));
         }
         out.vector.push(self.work([a, b, c], tile.rows, tile.columns));
-        out.stores.push(Op::store(c, at(self.to.plus(tile.a)), rows));
+        out.stores.push(Op::store(c, at(self.to.plus(tile.a * y)), rows(y)));
         out
     }
 
@@ -87,8 +95,14 @@ impl Binary {
             Second::Row => flags::BROW,
             Second::Scalar => flags::BROW | flags::BELEM,
         };
+        let form = match self.fixed {
+            Some(_) => flags::TFL,
+            None if self.zp_before_round => flags::QLIN,
+            None => 0,
+        };
         Op::new(self.opcode, a.bits(), b.bits(), c.bits())
-            .flag(repeat | if self.zp_before_round { flags::QLIN } else { 0 })
+            .flag(repeat | form)
+            .set(Reg::RqMode, self.fixed.map_or(1, |mode| mode.as_u32() as usize))
             .size(rows, columns)
             .dtype(Reg::DtypeA, x.dtype)
             .float(Reg::Sa, x.scale)

@@ -1,6 +1,6 @@
 //! Where values lie, and the steps so far.
 
-use super::{At, Chip, Form, Loc, Piece, Pieces, Tiles, Transpose, no_memory};
+use super::{At, Chip, Form, Loc, Matrices, Piece, Pieces, Tiles, Transpose, no_memory};
 use crate::emit::{Emitter, Pipeline, Place};
 use ottava_hal::{Error, Program, Reason, Result, Tensor, TensorType, ValueId};
 use ottava_npu::isa::{Inst, NodeMark, Region};
@@ -108,6 +108,11 @@ impl<'p> Builder<'p> {
         self.program.ty(id)
     }
 
+    /// Bytes of an element of a value.
+    pub(crate) fn size(&self, id: ValueId) -> usize {
+        self.program.ty(id).dtype.bits().div_ceil(8)
+    }
+
     /// Extents of a value.
     pub(crate) fn dims(&self, id: ValueId) -> Result<Vec<usize>> {
         let known = self.program.ty(id).shape.known();
@@ -139,21 +144,25 @@ impl<'p> Builder<'p> {
             return Ok(loc);
         }
         if let Some(data) = self.constant(id) {
-            let bytes = if form == Form::Last { channels_last(data.bytes(), &dims) } else { data.bytes().to_vec() };
+            let bytes = if form == Form::Last { channels_last(data.bytes(), &dims, self.size(id)) } else { data.bytes().to_vec() };
             let loc = self.pack(&bytes)?;
             self.places[id.0][form as usize] = Some(loc);
             return Ok(loc);
         }
         let from = both[other].ok_or_else(|| Error::invalid("a value is read before it is computed"))?;
         let to = self.make(id, form)?;
-        self.rearrange(from, to, &dims, form)?;
+        self.rearrange(from, to, id, form)?;
         Ok(to)
     }
 
-    fn rearrange(&mut self, from: Loc, to: Loc, dims: &[usize], form: Form) -> Result<()> {
-        let (batch, channels, spatial) = split(dims);
+    fn rearrange(&mut self, from: Loc, to: Loc, id: ValueId, form: Form) -> Result<()> {
+        let (batch, channels, spatial) = split(&self.dims(id)?);
         let (m, n) = if form == Form::Last { (channels, spatial) } else { (spatial, channels) };
-        let step = Transpose::new(self.chip, from, to, (batch, m, n))?;
+        let size = self.size(id);
+        if ![1, 2, 4].contains(&size) {
+            return Err(Error::unsupported(Reason::Layout, format!("{} with channels last", self.ty(id))));
+        }
+        let step = Transpose::new(self.chip, from, to, Matrices { batch, m, n, size })?;
         self.step(vec![from], to, step);
         Ok(())
     }
@@ -165,14 +174,17 @@ impl<'p> Builder<'p> {
         let output = self.program.outputs.iter().position(|o| *o == id).filter(|_| plain);
         let buffer = match output.and_then(|i| self.outputs.get(i)) {
             Some(&buffer) => buffer,
-            None => {
-                self.buffers.push(Buffer { region: Region::Scratch, bytes, offset: 0, life: None });
-                self.buffers.len() - 1
-            }
+            None => self.scratch(bytes).buffer,
         };
         let loc = Loc { buffer, offset: 0 };
         self.places[id.0][form as usize] = Some(loc);
         Ok(loc)
+    }
+
+    /// Memory for what lies between two steps of a node.
+    pub(crate) fn scratch(&mut self, bytes: usize) -> Loc {
+        self.buffers.push(Buffer { region: Region::Scratch, bytes, offset: 0, life: None });
+        Loc { buffer: self.buffers.len() - 1, offset: 0 }
     }
 
     /// A value that is another one's bytes.
@@ -218,7 +230,7 @@ impl<'p> Builder<'p> {
             }
             let dims = self.dims(id)?;
             match self.places[id.0] {
-                [None, Some(from)] if !same_bytes(&dims) => self.rearrange(from, to, &dims, Form::Plain)?,
+                [None, Some(from)] if !same_bytes(&dims) => self.rearrange(from, to, id, Form::Plain)?,
                 _ => {
                     let from = self.want(id, Form::Plain)?;
                     // The value may have been rearranged into this very output.
@@ -318,12 +330,13 @@ pub(crate) fn same_bytes(dims: &[usize]) -> bool {
     channels == 1 || spatial == 1
 }
 
-/// Elements of one byte with their channels last.
-fn channels_last(bytes: &[u8], dims: &[usize]) -> Vec<u8> {
+/// Elements of `size` bytes with their channels last.
+fn channels_last(bytes: &[u8], dims: &[usize], size: usize) -> Vec<u8> {
     let (batch, channels, spatial) = split(dims);
     let at = |i: usize| {
         let (n, rest) = (i / (channels * spatial), i % (channels * spatial));
-        bytes[(n * channels + rest % channels) * spatial + rest / channels]
+        let first = ((n * channels + rest % channels) * spatial + rest / channels) * size;
+        bytes[first..first + size].iter().copied()
     };
-    (0..batch * channels * spatial).map(at).collect()
+    (0..batch * channels * spatial).flat_map(at).collect()
 }

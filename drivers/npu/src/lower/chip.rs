@@ -52,6 +52,13 @@ impl Chip {
         pairs.into_iter().filter(|(npu, _)| self.types.contains(npu)).map(|(_, ty)| ty).collect()
     }
 
+    /// The types of elements of the vector unit.
+    pub(crate) fn elements(&self) -> Vec<DataType> {
+        let mut types = self.bytes();
+        types.extend(self.types.contains(&NpuType::S16).then_some(DataType::S16));
+        types
+    }
+
     /// The types of weights.
     pub(crate) fn weights(&self) -> Vec<DataType> {
         let mut types = self.bytes();

@@ -32,10 +32,10 @@ pub(crate) use params::{Params, fits_u32, no_memory, params};
 pub(crate) use pieces::{Convert, Piece, Pieces};
 pub(crate) use plan::Plan;
 pub(crate) use pool::{Kind, Pool};
-pub(crate) use product::{Product, Source};
+pub(crate) use product::{Batch, Product, Source};
 pub(crate) use softmax::Softmax;
 pub(crate) use table::{Constants, Epilogue, Table, clamp_of};
-pub(crate) use transpose::Transpose;
+pub(crate) use transpose::{Matrices, Transpose};
 pub(crate) use window::{Axis, window};
 
 use crate::emit::{Pipeline, Place};

@@ -1,10 +1,10 @@
-//! Quantization parameters of bytes, and shared errors.
+//! Quantization parameters of values, and shared errors.
 
-use ottava_hal::refmath::Target;
+use ottava_hal::refmath::{Affine, Target};
 use ottava_hal::{DataType, Error, QuantParams, Reason, Result, TensorType};
 use ottava_npu::isa::Dtype;
 
-/// An 8-bit type with one scale.
+/// An integer type of 8 or 16 bits with one scale; or f32, for what leaves the requantizer as a real.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Params {
     pub scale: f32,
@@ -23,22 +23,36 @@ impl Params {
         Target { scale: self.scale, zp: self.zp, lo: self.lo, hi: self.hi }
     }
 
+    /// Scale and zero point.
+    pub(crate) fn affine(&self) -> Affine {
+        Affine { scale: self.scale, zp: self.zp }
+    }
+
+    /// Bytes of an element.
+    pub(crate) fn bytes(&self) -> usize {
+        self.dtype.bytes() as usize
+    }
+
     /// The byte that stands for 0.
     pub(crate) fn zero_byte(&self) -> i32 {
         self.zp
     }
 }
 
-/// The parameters of a per-tensor 8-bit type.
+/// The parameters of a type.
 pub(crate) fn params(ty: &TensorType) -> Result<Params> {
+    if ty.dtype == DataType::F32 && ty.quant.is_none() {
+        return Ok(Params { scale: 1.0, zp: 0, dtype: Dtype::F32, lo: 0, hi: 0 });
+    }
     let quant = ty.quant.as_deref().and_then(QuantParams::as_per_tensor);
     let dtype = match ty.dtype {
         DataType::S8 => Some(Dtype::S8),
         DataType::U8 => Some(Dtype::U8),
+        DataType::S16 => Some(Dtype::S16),
         _ => None,
     };
     let (Some((scale, zp)), Some(dtype), Some((lo, hi))) = (quant, dtype, ty.dtype.storage_range()) else {
-        return Err(Error::unsupported(Reason::QuantScheme, format!("{ty} is not 8 bits with one scale")));
+        return Err(Error::unsupported(Reason::QuantScheme, format!("{ty} is not 8 or 16 bits with one scale")));
     };
     Ok(Params { scale, zp, dtype, lo, hi })
 }

@@ -1,29 +1,41 @@
-//! Bytes that move, on their way converted one by one or not: copies, concatenation, requantization, tables.
+//! Elements that move, on their way converted one by one or not: copies, concatenation, requantization, tables.
 
 use super::walk::Stream;
 use super::{At, Chip, Loc, Params, Tiles, fits_u32, no_memory};
 use crate::emit::{Group, Op, Pipeline, Rows};
-use ottava_hal::Result;
-use ottava_npu::isa::{Local, Opcode, Reg};
+use ottava_hal::{RequantMode, Result};
+use ottava_npu::isa::{Local, Opcode, Reg, flags};
 
-/// What happens to a byte.
+/// What happens to an element.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Convert {
     /// Brought to other parameters; `to` holds the clamp.
     Rescale { from: Params, to: Params },
+    /// The same in a Q31 mode.
+    Fixed { from: Params, to: Params, mode: RequantMode },
     /// Looked up; the table of all pieces is given to [`Pieces::new`].
     Lut,
 }
 
-/// Rows of bytes that move.
+impl Convert {
+    /// Bytes of an element before and behind.
+    fn sizes(&self) -> [usize; 2] {
+        match self {
+            Self::Rescale { from, to } | Self::Fixed { from, to, .. } => [from.bytes(), to.bytes()],
+            Self::Lut => [1, 1],
+        }
+    }
+}
+
+/// Rows of elements that move; of bytes where nothing is converted.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Piece {
     pub from: Loc,
     pub to: Loc,
     pub rows: usize,
-    /// Bytes of a row.
+    /// Elements of a row.
     pub bytes: usize,
-    /// Bytes from row to row.
+    /// Elements from row to row.
     pub from_pitch: usize,
     pub to_pitch: usize,
     pub convert: Option<Convert>,
@@ -35,7 +47,12 @@ impl Piece {
         Self { from, to, rows: 1, bytes, from_pitch: bytes, to_pitch: bytes, convert: None }
     }
 
-    /// Consecutive bytes, converted.
+    /// Bytes of an element before and behind.
+    fn sizes(&self) -> [usize; 2] {
+        self.convert.map_or([1, 1], |c| c.sizes())
+    }
+
+    /// Consecutive elements, converted.
     pub(crate) fn converted(from: Loc, to: Loc, bytes: usize, convert: Convert) -> Self {
         Self { convert: Some(convert), ..Self::copy(from, to, bytes) }
     }
@@ -57,7 +74,7 @@ const TABLE: usize = 256;
 /// Pieces in order. Either all are converted or none is: the tokens of a step are of one kind.
 pub(crate) struct Pieces {
     pieces: Vec<Piece>,
-    /// Bytes of a tile of each piece, at most.
+    /// Elements of a tile of each piece, at most.
     tiles: Vec<usize>,
     lut: Option<Loc>,
     /// Bytes of a slot; two for inputs and, if bytes are converted, two for outputs.
@@ -69,28 +86,30 @@ impl Pieces {
     pub(crate) fn new(chip: &Chip, pieces: Vec<Piece>, lut: Option<Loc>) -> Result<Self> {
         let converts = pieces.iter().any(|p| p.convert.is_some());
         let slot = chip.a / if converts { 4 } else { 2 };
-        if slot == 0 {
-            return Err(no_memory("the activations' scratchpad", 4, chip.a));
+        let widest = pieces.iter().flat_map(Piece::sizes).max().unwrap_or(1);
+        if slot < widest {
+            return Err(no_memory("the activations' scratchpad", 4 * widest, chip.a));
         }
         if lut.is_some() && chip.w < TABLE {
             return Err(no_memory("the weights' scratchpad", TABLE, chip.w));
         }
         for p in &pieces {
-            fits_u32(&[p.rows, p.bytes, p.from_pitch, p.to_pitch])?;
+            fits_u32(&[p.rows, p.bytes, p.from_pitch, p.to_pitch, widest.saturating_mul(p.rows * p.bytes)])?;
         }
         let pieces: Vec<_> = pieces.into_iter().map(Piece::joined).filter(|p| p.rows * p.bytes > 0).collect();
-        let tiles = pieces.iter().map(|p| Stream::MAP.tile(chip, p.rows * p.bytes, slot)).collect();
+        // A slot holds elements of the widest type.
+        let tiles = pieces.iter().map(|p| Stream::MAP.tile(chip, p.rows * p.bytes, slot / widest)).collect();
         Ok(Self { pieces, tiles, lut, slot })
     }
 
     fn piece(&self, (piece, most): (&Piece, usize), pipe: &mut Pipeline<'_>, at: At<'_>) -> Result<()> {
         let bytes = piece.bytes.min(most);
-        let rows = (most / bytes).min(piece.rows);
+        let (rows, [x, y]) = ((most / bytes).min(piece.rows), piece.sizes());
         for r in (0..piece.rows).step_by(rows) {
             for b in (0..piece.bytes).step_by(bytes) {
                 let (rows, bytes) = (rows.min(piece.rows - r), bytes.min(piece.bytes - b));
-                let from = at(piece.from.plus(r * piece.from_pitch + b));
-                let to = at(piece.to.plus(r * piece.to_pitch + b));
+                let from = at(piece.from.plus((r * piece.from_pitch + b) * x));
+                let to = at(piece.to.plus((r * piece.to_pitch + b) * y));
                 let group = self.group(piece, (rows, bytes), pipe.groups(), [from, to], at);
                 pipe.group(group)?;
             }
@@ -112,22 +131,27 @@ impl Pieces {
         if let (Some(table), 0) = (self.lut, group) {
             out.loads.push(Op::load(at(table), Local::w(0), Rows::dense(TABLE)));
         }
-        out.loads.push(Op::load(from, input, Rows { rows, bytes, pitch: piece.from_pitch }));
+        let [x, y] = piece.sizes();
+        out.loads.push(Op::load(from, input, Rows { rows, bytes: bytes * x, pitch: piece.from_pitch * x }));
         if let Some(convert) = piece.convert {
             output = Local::a(((2 + group % 2) * self.slot) as u32);
             out.vector.push(convert.op(input, output, rows * bytes));
         }
-        out.stores.push(Op::store(output, to, Rows { rows, bytes, pitch: piece.to_pitch }));
+        out.stores.push(Op::store(output, to, Rows { rows, bytes: bytes * y, pitch: piece.to_pitch * y }));
         out
     }
 }
 
 impl Convert {
-    fn op(self, from: Local, to: Local, bytes: usize) -> Op {
+    fn op(self, from: Local, to: Local, elements: usize) -> Op {
         match self {
-            Self::Lut => Op::new(Opcode::Lut8, from.bits(), to.bits(), 0).size(1, bytes).local(Reg::Lut, Local::w(0)),
+            Self::Lut => Op::new(Opcode::Lut8, from.bits(), to.bits(), 0).size(1, elements).local(Reg::Lut, Local::w(0)),
+            Self::Fixed { from: x, to: y, mode } => Self::Rescale { from: x, to: y }
+                .op(from, to, elements)
+                .flag(flags::TFL)
+                .set(Reg::RqMode, mode.as_u32() as usize),
             Self::Rescale { from: x, to: y } => Op::new(Opcode::Rescale, from.bits(), to.bits(), 0)
-                .size(1, bytes)
+                .size(1, elements)
                 .dtype(Reg::DtypeA, x.dtype)
                 .float(Reg::Sa, x.scale)
                 .int(Reg::Za, x.zp)
@@ -145,7 +169,7 @@ impl Tiles for Pieces {
         match self.pieces.first().and_then(|p| p.convert) {
             None => "copy",
             Some(Convert::Lut) => "lut8",
-            Some(Convert::Rescale { .. }) => "rescale",
+            Some(Convert::Rescale { .. } | Convert::Fixed { .. }) => "rescale",
         }
         .into()
     }

@@ -38,8 +38,10 @@ pub(super) struct Extents {
     pub n: usize,
     /// Kernel rows, kernel columns and channels of the sums.
     pub sums: [usize; 3],
-    /// A residual is added behind the sums.
-    pub residual: bool,
+    /// Bytes in the activations' scratchpad behind each sum: slots of residuals and of their results.
+    pub behind: usize,
+    /// Bytes of an output element.
+    pub bytes: usize,
 }
 
 /// One size that fits.
@@ -87,7 +89,7 @@ impl Extents {
     fn sizes(&self, chip: &Chip, nt: usize, slices: &[Slice]) -> Vec<Size> {
         let kt = slices.iter().map(Slice::len).max().unwrap_or(1);
         let weights = 2 * kt * nt + TABLE_SLOTS * ENTRY * nt;
-        let behind = if self.residual { (RESIDUAL_SLOTS + 2) * nt } else { 0 };
+        let behind = self.behind * nt;
         let most = (chip.a / (2 * kt + behind)).min(chip.acc / (2 * nt)).min(self.m);
         if weights > chip.w || most == 0 {
             return Vec::new();
@@ -110,7 +112,7 @@ impl Extents {
         let rows = if cut || !keep_rows { m * k * tiles_n } else { m * k };
         let weights = if cut || keep_rows { k * n * tiles_m } else { k * n };
         let load = (rows + weights) / chip.bandwidth / groups;
-        let store = m * n / chip.bandwidth / groups;
+        let store = m * n * self.bytes as f64 / chip.bandwidth / groups;
         let slots = (chip.latency + load + array) / 2.0;
         let fill = 2.0 * chip.latency + load + array + store * n_slices as f64;
         Ok(array.max(load + store).max(slots) * groups + fill)
@@ -133,16 +135,16 @@ mod tests {
             let ram = format!("a: (bytes: {a}, banks: 1), w: (bytes: {w}, banks: 1), acc: (bytes: {acc}, banks: 1)");
             let chip = Chip::new(&NpuConfig::parse(&format!("Npu(sram: ({ram}))")).unwrap());
             for (m, n, sums) in [(1, 1, [1, 1, 1]), (900, 70, [3, 3, 40]), (7, 300, [1, 1, 5000])] {
-                let extents = Extents { m, n, sums, residual: false };
+                let extents = Extents { m, n, sums, behind: 0, bytes: 1 };
                 let plan = extents.choose(&chip).unwrap().expect("one element of each fits");
                 let Plan { mt, nt, kt, .. } = plan;
                 assert!(2 * mt * kt <= a && 2 * mt * nt * 4 <= acc, "{plan:?}");
                 assert!(2 * kt * nt + TABLE_SLOTS * ENTRY * nt <= w, "{plan:?}");
-                assert_eq!(plan.slices.iter().map(Slice::len).sum::<usize>(), sums.iter().product());
+                assert_eq!(plan.slices.iter().map(Slice::len).sum::<usize>(), sums.iter().product::<usize>());
             }
         }
         let chip = Chip::new(&NpuConfig::parse("Npu(sram: (w: (bytes: 49, banks: 1)))").unwrap());
-        let extents = Extents { m: 1, n: 1, sums: [1, 1, 1], residual: false };
+        let extents = Extents { m: 1, n: 1, sums: [1, 1, 1], behind: 0, bytes: 1 };
         assert_eq!(extents.choose(&chip).unwrap(), None, "two weights and four entries need 50 bytes");
     }
 }

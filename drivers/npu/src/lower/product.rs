@@ -22,6 +22,15 @@ pub(crate) enum Source {
     Image { h: Axis, w: Axis, channels: usize },
 }
 
+/// Products that are like one another but for where their operands lie.
+#[derive(Debug, Clone)]
+pub(crate) enum Batch {
+    /// Groups of channels: columns of the rows, of the weights' blocks and of the result.
+    Groups(usize),
+    /// For each result, which matrix of either operand makes it. One table for all.
+    Pairs(Vec<(usize, usize)>),
+}
+
 /// A product to be cut into tiles.
 pub(crate) struct Product {
     pub source: Source,
@@ -31,8 +40,7 @@ pub(crate) struct Product {
     pub to: Loc,
     /// Added to the result in f32.
     pub residual: Option<(Loc, Params)>,
-    /// Groups of channels.
-    pub groups: usize,
+    pub batch: Batch,
     /// Rows, columns and length of the sums of one group.
     pub m: usize,
     pub n: usize,
@@ -56,20 +64,55 @@ struct Tile<'t> {
 impl Product {
     /// Chooses tiles, or refuses.
     pub(crate) fn plan(mut self, chip: &Chip) -> Result<Self> {
-        fits_u32(&[self.m, self.n * self.groups, self.k])?;
+        fits_u32(&[self.m, self.wide(), self.k, self.wide().saturating_mul(self.out().bytes())])?;
         let sums = match &self.source {
             Source::Rows { .. } => [1, 1, self.k],
             Source::Image { h, w, .. } => [h.kernel, w.kernel, self.k / (h.kernel * w.kernel)],
         };
-        let extents = Extents { m: self.m, n: self.n, sums, residual: self.residual.is_some() };
+        let bytes = self.out().bytes();
+        let behind = self.residual.map_or(0, |(_, other)| RESIDUAL_SLOTS * other.bytes() + 2 * bytes);
+        let extents = Extents { m: self.m, n: self.n, sums, behind, bytes };
         let least_w = 2 + TABLE_SLOTS * ENTRY;
-        let least_a = 2 + if extents.residual { RESIDUAL_SLOTS + 2 } else { 0 };
+        let least_a = 2 + behind;
         self.tiles = extents.choose(chip)?.ok_or_else(|| match (chip.w < least_w, chip.a < least_a) {
             (true, _) => no_memory("the weights' scratchpad", least_w, chip.w),
             (_, true) => no_memory("the activations' scratchpad", least_a, chip.a),
             _ => no_memory("the accumulators", 8, chip.acc * 4),
         })?;
         Ok(self)
+    }
+
+    /// Parameters of the result.
+    fn out(&self) -> &Params {
+        &self.constants.epilogue.out
+    }
+
+    /// Columns of the result from row to row.
+    fn wide(&self) -> usize {
+        match &self.batch {
+            Batch::Groups(groups) => self.n * groups,
+            Batch::Pairs(_) => self.n,
+        }
+    }
+
+    /// Number of products.
+    fn count(&self) -> usize {
+        match &self.batch {
+            Batch::Groups(groups) => *groups,
+            Batch::Pairs(pairs) => pairs.len(),
+        }
+    }
+
+    /// First elements of a product's rows, weights, table and result.
+    fn starts(&self, product: usize) -> [usize; 4] {
+        let Self { m, n, k, .. } = *self;
+        match &self.batch {
+            Batch::Groups(_) => {
+                let channels = if let Source::Image { h, w, .. } = &self.source { k / (h.kernel * w.kernel) } else { k };
+                [product * channels, product * k * n, product * n, product * n]
+            }
+            Batch::Pairs(pairs) => [pairs[product].0 * m * k, pairs[product].1 * k * n, 0, product * m * n],
+        }
     }
 
     fn tile_group(&self, tile: &Tile<'_>, slots: &Slots, at: At<'_>, last: bool) -> Group {
@@ -79,13 +122,14 @@ impl Product {
         let table = Local::w((2 * kt * nt + slots.table % TABLE_SLOTS * ENTRY * nt) as u32);
         let acc = Local::acc((slots.output % 2 * mt * nt) as u32);
         let (rows, columns, slice) = (tile.rows.len(), tile.columns.len(), tile.slice);
+        let [_, weights, first, _] = self.starts(tile.group);
         let mut group = Group::default();
         if tile.load_table {
-            let from = self.constants.table.plus((tile.group * self.n + tile.columns.start) * ENTRY);
+            let from = self.constants.table.plus((first + tile.columns.start) * ENTRY);
             group.loads.push(Op::load(at(from), table, Rows::dense(columns * ENTRY)));
         }
         if tile.load_weights {
-            let from = self.constants.weights.plus((tile.group * self.k + slice.start) * self.n + tile.columns.start);
+            let from = self.constants.weights.plus(weights + slice.start * self.n + tile.columns.start);
             let shape = Rows { rows: slice.len(), bytes: columns, pitch: self.n };
             group.loads.push(Op::load(at(from), w, shape));
             let preload = Op::new(Opcode::Preload, w.bits(), 0, 0).set(Reg::K, slice.len()).set(Reg::N, columns);
@@ -108,38 +152,41 @@ impl Product {
 
     /// The way of an output tile to memory: through the requantizer, or with the residual through the vector unit.
     fn finish(&self, group: &mut Group, tile: &Tile<'_>, [acc, table]: [Local; 2], output: usize, at: At<'_>) {
-        let (wide, (rows, columns)) = (self.n * self.groups, (tile.rows.len(), tile.columns.len()));
-        let place = tile.rows.start * wide + tile.group * self.n + tile.columns.start;
-        let (to, shape) = (at(self.to.plus(place)), Rows { rows, bytes: columns, pitch: wide });
+        let (wide, (rows, columns)) = (self.wide(), (tile.rows.len(), tile.columns.len()));
+        let place = self.starts(tile.group)[3] + tile.rows.start * wide + tile.columns.start;
+        let shape = |bytes: usize| Rows { rows, bytes: columns * bytes, pitch: wide * bytes };
+        let bytes = self.out().bytes();
+        let (to, stored) = (at(self.to.plus(place * bytes)), shape(bytes));
         let Some((other, params)) = &self.residual else {
-            let store = Op::store_requantized(acc, to, shape);
+            let store = Op::store_requantized(acc, to, stored);
             group.stores.push(self.constants.epilogue.registers(store, table, true));
             return;
         };
         let Plan { mt, nt, kt, .. } = self.tiles;
-        let slot = |i: usize| Local::a((2 * mt * kt + i * mt * nt) as u32);
-        let (bytes, sum) = (slot(output % RESIDUAL_SLOTS), slot(RESIDUAL_SLOTS + output % 2));
-        group.loads.push(Op::load(at(other.plus(place)), bytes, shape));
-        let add = Op::new(Opcode::Residual, acc.bits(), bytes.bits(), sum.bits())
+        let own = params.bytes();
+        let slot = |elements: usize| Local::a((2 * mt * kt + elements * mt * nt) as u32);
+        let residual = slot(output % RESIDUAL_SLOTS * own);
+        let sum = slot(RESIDUAL_SLOTS * own + output % 2 * bytes);
+        group.loads.push(Op::load(at(other.plus(place * own)), residual, shape(own)));
+        let add = Op::new(Opcode::Residual, acc.bits(), residual.bits(), sum.bits())
             .size(rows, columns)
             .dtype(Reg::DtypeW, params.dtype)
             .float(Reg::Sb, params.scale)
             .int(Reg::Zb, params.zp)
-            .float(Reg::So, self.constants.epilogue.out.scale);
+            .float(Reg::So, self.out().scale);
         group.vector.push(self.constants.epilogue.registers(add, table, true));
-        group.stores.push(Op::store(sum, to, shape));
+        group.stores.push(Op::store(sum, to, stored));
     }
 
     fn load_rows(&self, tile: &Tile<'_>, to: Local, at: At<'_>) -> Op {
-        let (rows, slice) = (tile.rows.len(), tile.slice);
+        let (rows, slice, first) = (tile.rows.len(), tile.slice, self.starts(tile.group)[0]);
         match &self.source {
             Source::Rows { pitch } => {
-                let from = self.x.plus(tile.rows.start * pitch + tile.group * self.k + slice.start);
+                let from = self.x.plus(first + tile.rows.start * pitch + slice.start);
                 Op::load(at(from), to, Rows { rows, bytes: slice.len(), pitch: *pitch })
             }
             Source::Image { h, w, channels } => {
-                let group_channels = self.k / (h.kernel * w.kernel);
-                let from = at(self.x.plus(tile.group * group_channels + slice.c.start));
+                let from = at(self.x.plus(first + slice.c.start));
                 let op = Op::from_dram(Opcode::LdIm2col, from, to.bits(), tile.rows.start as u32);
                 let op = h.registers(op, [Reg::Ih, Reg::Kh, Reg::Sh, Reg::Dh, Reg::Oh], Reg::Pt, &slice.kh);
                 w.registers(op, [Reg::Iw, Reg::Kw, Reg::Sw, Reg::Dw, Reg::Ow], Reg::Pl, &slice.kw)
@@ -158,7 +205,7 @@ impl Product {
         let (outer, inner) = if *keep_rows { ((self.m, *mt), (self.n, *nt)) } else { ((self.n, *nt), (self.m, *mt)) };
         let range = |at: usize, (extent, step): (usize, usize)| at..extent.min(at + step);
         let cut = slices.len() > 1;
-        for group in 0..self.groups {
+        for group in 0..self.count() {
             for o in (0..outer.0).step_by(outer.1) {
                 for i in (0..inner.0).step_by(inner.1) {
                     let (far, near) = (range(o, outer), range(i, inner));

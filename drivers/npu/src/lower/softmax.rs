@@ -4,7 +4,7 @@ use super::walk::Stream;
 use super::{At, Chip, Loc, Params, Tiles, fits_u32, no_memory};
 use crate::emit::{Group, Op, Pipeline, Rows};
 use ottava_hal::Result;
-use ottava_npu::isa::{Local, Opcode, Reg};
+use ottava_npu::isa::{Local, Opcode, Reg, flags};
 
 /// Bytes of the table of exponentials.
 const TABLE: usize = 4 * 256;
@@ -12,7 +12,8 @@ const TABLE: usize = 4 * 256;
 /// Softmax of each of `rows` rows of `len` bytes.
 pub(crate) struct Softmax {
     x: (Loc, Params),
-    table: Loc,
+    /// The exponentials; TFLite's form has none.
+    table: Option<Loc>,
     to: (Loc, Params),
     rows: usize,
     len: usize,
@@ -25,7 +26,7 @@ impl Softmax {
     pub(crate) fn new(
         chip: &Chip,
         x: (Loc, Params),
-        table: Loc,
+        table: Option<Loc>,
         to: (Loc, Params),
         (rows, len): (usize, usize),
     ) -> Result<Self> {
@@ -37,7 +38,7 @@ impl Softmax {
         if tile == 0 {
             return Err(no_memory("the activations' scratchpad", 4 * len, chip.a));
         }
-        if chip.w < TABLE {
+        if table.is_some() && chip.w < TABLE {
             return Err(no_memory("the weights' scratchpad", TABLE, chip.w));
         }
         Ok(Self { x, table, to, rows, len, tile })
@@ -46,6 +47,9 @@ impl Softmax {
     fn work(&self, from: Local, to: Local, rows: usize) -> Op {
         let (x, y) = (&self.x.1, &self.to.1);
         Op::new(Opcode::Softmax, from.bits(), to.bits(), 0)
+            .flag(if self.table.is_some() { 0 } else { flags::TFL })
+            .float(Reg::Sa, x.scale)
+            .int(Reg::Za, x.zp)
             .size(rows, self.len)
             .local(Reg::Lut, Local::w(0))
             .dtype(Reg::DtypeA, x.dtype)
@@ -68,8 +72,8 @@ impl Tiles for Softmax {
             let (rows, parity) = (self.tile.min(self.rows - r), pipe.groups() % 2);
             let (input, output) = (Local::a((parity * slot) as u32), Local::a(((2 + parity) * slot) as u32));
             let mut group = Group::default();
-            if r == 0 {
-                group.loads.push(Op::load(at(self.table), Local::w(0), Rows::dense(TABLE)));
+            if let (Some(table), 0) = (self.table, r) {
+                group.loads.push(Op::load(at(table), Local::w(0), Rows::dense(TABLE)));
             }
             let shape = Rows::dense(rows * self.len);
             group.loads.push(Op::load(at(self.x.0.plus(r * self.len)), input, shape));

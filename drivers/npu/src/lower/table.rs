@@ -4,6 +4,7 @@ use super::{Builder, Chip, Loc, Params};
 use crate::emit::Op;
 use ottava_hal::program::Activation;
 use ottava_hal::refmath::epilogue::float_multiplier;
+use ottava_hal::refmath::tflite::tflite_mean_multiplier;
 use ottava_hal::refmath::requant::{Multiplier, Q31, check_fp32_multiplier, fp32_multiplier_alpha};
 use ottava_hal::refmath::{AccBounds, RefmathError, Requant, RequantMode, ScaleProduct};
 use ottava_hal::{Error, Node, Reason, Result};
@@ -18,14 +19,14 @@ pub(crate) struct Epilogue {
     pub mode: RequantMode,
     /// Holds the clamp, and the float activation behind a residual.
     pub out: Params,
-    /// The sum is taken in f32, for a residual.
+    /// The result is taken in f32: for a residual, or because it stays f32.
     pub real: bool,
 }
 
 impl Epilogue {
     /// The epilogue of a node: its mode, its output, its clamp.
     pub(crate) fn of(chip: &Chip, node: &Node, out: Params) -> Result<Self> {
-        let real = node.fused.residual;
+        let real = node.fused.residual || out.dtype == Dtype::F32;
         let active = activated(node, &out)?;
         let (lo, hi) = clamp_of(node, &out)?;
         // Behind a residual every mode means the same f32 sum.
@@ -67,9 +68,9 @@ impl Epilogue {
         check_fp32_multiplier(m).map(|()| Multiplier::Fp32(m)).map_err(model)
     }
 
-    /// A checked Q31 multiplier.
-    pub(crate) fn fixed(&self, real: f64) -> Result<Multiplier> {
-        Q31::from_real(real, self.mode).map(Multiplier::Q31).map_err(model)
+    /// The Q31 multiplier of a mean over `n` elements.
+    pub(crate) fn mean(&self, (xs, ys): (f32, f32), n: u32) -> Result<Multiplier> {
+        tflite_mean_multiplier(xs, ys, n, self.mode).map(Multiplier::Q31).map_err(model)
     }
 
     /// Whether sums within the bounds survive 32 bits and the mode's left shift.
@@ -136,6 +137,13 @@ fn model(e: RefmathError) -> Error {
 pub(crate) struct Table(Vec<u8>);
 
 impl Table {
+    /// Adds a channel of an f32 result: `last` is added behind the multiplication.
+    pub(crate) fn push_real(&mut self, bias: i32, m: f32, last: f32) {
+        self.0.extend(bias.to_le_bytes());
+        self.0.extend(m.to_le_bytes());
+        self.0.extend(last.to_le_bytes());
+    }
+
     /// Adds a channel.
     pub(crate) fn push(&mut self, bias: i32, multiplier: Multiplier) {
         let (bits, shift) = match multiplier {

@@ -1,7 +1,7 @@
-//! Matrices of bytes, transposed on the vector unit: `[batch][m][n]` becomes `[batch][n][m]`.
+//! Matrices of elements of 1, 2 or 4 bytes, transposed on the vector unit: `[batch][m][n]` becomes `[batch][n][m]`.
 
 use super::walk::square_tile;
-use super::{At, Chip, Loc, Tiles, fits_u32};
+use super::{At, Chip, Loc, Tiles, fits_u32, no_memory};
 use crate::emit::{Group, Op, Pipeline, Rows};
 use ottava_hal::{DataType, Result};
 use ottava_npu::isa::{Dtype, Local, Opcode, Reg};
@@ -9,13 +9,21 @@ use ottava_npu::isa::{Dtype, Local, Opcode, Reg};
 /// Two slots of one byte on either side.
 pub(crate) const LEAST_BYTES: usize = 4;
 
+/// A batch of matrices.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Matrices {
+    pub batch: usize,
+    pub m: usize,
+    pub n: usize,
+    /// Bytes of an element: 1, 2 or 4.
+    pub size: usize,
+}
+
 /// A batch of transpositions.
 pub(crate) struct Transpose {
     from: Loc,
     to: Loc,
-    batch: usize,
-    m: usize,
-    n: usize,
+    matrices: Matrices,
     /// A type that the chip has; only its width matters.
     dtype: Dtype,
     /// Rows and columns of a tile.
@@ -24,11 +32,16 @@ pub(crate) struct Transpose {
 
 impl Transpose {
     /// Chooses tiles: squares where neither side is short. A chip has [`LEAST_BYTES`] at least.
-    pub(crate) fn new(chip: &Chip, from: Loc, to: Loc, (batch, m, n): (usize, usize, usize)) -> Result<Self> {
-        fits_u32(&[batch, m, n, m * n])?;
-        let tile = square_tile(chip, (m, n), chip.a / LEAST_BYTES);
-        let dtype = if chip.bytes().contains(&DataType::S8) { Dtype::S8 } else { Dtype::U8 };
-        Ok(Self { from, to, batch, m, n, dtype, tile })
+    pub(crate) fn new(chip: &Chip, from: Loc, to: Loc, matrices: Matrices) -> Result<Self> {
+        let Matrices { batch, m, n, size } = matrices;
+        fits_u32(&[batch, m, n, m * n * size])?;
+        let most = chip.a / (LEAST_BYTES * size);
+        if most == 0 {
+            return Err(no_memory("the activations' scratchpad", LEAST_BYTES * size, chip.a));
+        }
+        let tile = square_tile(chip, (m, n), most);
+        let bytes = if chip.bytes().contains(&DataType::S8) { Dtype::S8 } else { Dtype::U8 };
+        Ok(Self { from, to, matrices, dtype: [bytes, Dtype::S16, Dtype::F32][size.min(4) / 2], tile })
     }
 }
 
@@ -38,21 +51,23 @@ impl Tiles for Transpose {
     }
 
     fn emit(&self, pipe: &mut Pipeline<'_>, at: At<'_>) -> Result<()> {
-        let (&Self { batch, m, n, tile: (mt, nt), .. }, slot) = (self, self.tile.0 * self.tile.1);
+        let (&Self { matrices: Matrices { batch, m, n, size }, tile: (mt, nt), .. }, slot) =
+            (self, self.tile.0 * self.tile.1 * self.matrices.size);
         for image in 0..batch {
             for y in (0..m).step_by(mt) {
                 for x in (0..n).step_by(nt) {
                     let (rows, columns, parity) = (mt.min(m - y), nt.min(n - x), pipe.groups() % 2);
                     let (input, output) = (Local::a((parity * slot) as u32), Local::a(((2 + parity) * slot) as u32));
-                    let from = at(self.from.plus((image * m + y) * n + x));
-                    let to = at(self.to.plus((image * n + x) * m + y));
+                    let from = at(self.from.plus(((image * m + y) * n + x) * size));
+                    let to = at(self.to.plus(((image * n + x) * m + y) * size));
                     let turn = Op::new(Opcode::Xpose, input.bits(), output.bits(), 0)
                         .size(rows, columns)
                         .dtype(Reg::DtypeA, self.dtype);
+                    let (wide, high) = (columns * size, rows * size);
                     pipe.group(Group {
-                        loads: vec![Op::load(from, input, Rows { rows, bytes: columns, pitch: n })],
+                        loads: vec![Op::load(from, input, Rows { rows, bytes: wide, pitch: n * size })],
                         vector: vec![turn],
-                        stores: vec![Op::store(output, to, Rows { rows: columns, bytes: rows, pitch: m })],
+                        stores: vec![Op::store(output, to, Rows { rows: columns, bytes: high, pitch: m * size })],
                         ..Group::default()
                     })?;
                 }

@@ -52,7 +52,7 @@ pub(super) fn check_mean(epilogue: &Epilogue, x: &Params, terms: usize, n: usize
     let multiplier = if epilogue.mode == RequantMode::Fp32Rne {
         epilogue.float(average_multiplier(xs, ys, n))?
     } else {
-        epilogue.fixed(f64::from(xs) / (f64::from(ys) * f64::from(n)))?
+        epilogue.mean((xs, ys), n)?
     };
     let largest = max_operand(8, x.dtype == Dtype::S8, Some(x.zp.into()));
     let max = i64::try_from(terms).unwrap_or(i64::MAX).saturating_mul(largest);

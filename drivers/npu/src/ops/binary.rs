@@ -1,15 +1,16 @@
-//! `Add`, `Sub`, `Mul` of two values, one of which may repeat: a scalar, a row, or one value per channel.
+//! `Add`, `Sub`, `Mul`, `Max`, `Min` of two values, one of which may repeat: a scalar, a row, or one value per channel.
 
 use super::{bad_shape, clamped, input, output, params_of};
-use crate::lower::{Binary, Builder, Chip, Form, Second};
-use crate::rows::byte;
+use crate::lower::{Binary, Builder, Chip, Form, Params, Second};
+use crate::rows::element;
 use ottava_hal::capability::Operand;
-use ottava_hal::{Error, Node, Reason, Result, ValueId};
-use ottava_npu::isa::Opcode;
+use ottava_hal::refmath::tflite::{TfliteAdd, tflite_mul_multiplier};
+use ottava_hal::{Error, Node, Reason, RequantMode, Result, ValueId};
+use ottava_npu::isa::{Dtype, Opcode};
 
 /// Two values.
 pub(crate) fn inputs(chip: &Chip) -> Vec<Operand> {
-    vec![byte(chip), byte(chip)]
+    vec![element(chip), element(chip)]
 }
 
 /// How operands of a broadcast lie.
@@ -25,6 +26,9 @@ struct Shape {
 /// Adds the step.
 pub(crate) fn lower(builder: &mut Builder<'_>, node: &Node, opcode: Opcode) -> Result<()> {
     let (mut a, mut b, y) = (input(node, 0)?, input(node, 1)?, output(node)?);
+    if node.inputs.len() > 2 {
+        return Err(Error::unsupported(Reason::Other, format!("{} operands, supported: two", node.inputs.len())));
+    }
     let out = clamped(builder, node)?;
     let yd = builder.dims(y)?;
     if builder.dims(a)? != yd && opcode != Opcode::Sub {
@@ -42,9 +46,15 @@ pub(crate) fn lower(builder: &mut Builder<'_>, node: &Node, opcode: Opcode) -> R
     let second_form = if shape.second == Second::Same { shape.form } else { Form::Plain };
     let (la, lb) = (builder.want(a, shape.form)?, builder.want(b, second_form)?);
     let to = builder.make(y, shape.form)?;
+    let integers = matches!(opcode, Opcode::Max | Opcode::Min);
+    if integers && (pa != pb || (pa.dtype, pa.affine()) != (out.dtype, out.affine())) {
+        return Err(Error::unsupported(Reason::QuantScheme, "a maximum between different parameters"));
+    }
+    let fixed = fixed(builder, node, opcode, [pa, pb, out])?;
     let step = Binary {
         opcode,
         zp_before_round: node.fused.zp_before_round,
+        fixed,
         operands: [(la, pa), (lb, pb)],
         second: shape.second,
         to,
@@ -58,6 +68,24 @@ pub(crate) fn lower(builder: &mut Builder<'_>, node: &Node, opcode: Opcode) -> R
     let step = step.plan(builder.chip)?;
     builder.step(vec![la, lb], to, step);
     Ok(())
+}
+
+/// The Q31 mode of TFLite's form, whose constants must exist.
+fn fixed(builder: &Builder<'_>, node: &Node, opcode: Opcode, [a, b, out]: [Params; 3]) -> Result<Option<RequantMode>> {
+    let Some(mode) = node.requant.filter(|mode| *mode != RequantMode::Fp32Rne) else { return Ok(None) };
+    if node.fused.zp_before_round {
+        return Err(Error::unsupported(Reason::FusionRequired, "a zero point before rounding in a Q31 mode"));
+    }
+    if !builder.chip.modes().contains(&mode) {
+        return Err(Error::unsupported(Reason::RequantMode, mode.name().to_owned()));
+    }
+    let shift = if out.dtype == Dtype::S16 { TfliteAdd::SHIFT_16 } else { TfliteAdd::SHIFT_8 };
+    let constants = match opcode {
+        Opcode::Mul => tflite_mul_multiplier(a.scale, b.scale, out.scale, mode).map(drop),
+        _ => TfliteAdd::new(mode, shift, a.affine(), b.affine(), out.target()).map(drop),
+    };
+    constants.map_err(|e| Error::unsupported(Reason::QuantScheme, e.to_string()))?;
+    Ok(Some(mode))
 }
 
 fn shape(builder: &Builder<'_>, a: ValueId, b: ValueId, ad: &[usize], bd: &[usize]) -> Result<Shape> {

@@ -1,14 +1,14 @@
 //! `Concat`: rows that move side by side, brought to the output's parameters where they differ.
 
 use super::{bad_shape, clamped, output, params_of};
-use crate::lower::{Builder, Chip, Convert, Form, Loc, Piece, Pieces};
-use crate::rows::byte;
+use crate::lower::{Builder, Chip, Convert, Form, Piece, Pieces};
+use crate::rows::element;
 use ottava_hal::capability::Operand;
 use ottava_hal::{Node, Result, ValueId};
 
 /// Any number of values.
 pub(crate) fn inputs(chip: &Chip) -> Vec<Operand> {
-    vec![byte(chip)]
+    vec![element(chip)]
 }
 
 /// Adds the step.
@@ -24,7 +24,10 @@ pub(crate) fn lower(builder: &mut Builder<'_>, node: &Node) -> Result<()> {
     for &id in &ids {
         plain &= params_of(builder, id)? == params_of(builder, y)?;
     }
-    let (rows, row) = (yd[..axis].iter().product(), yd[axis..].iter().product::<usize>());
+    // Without a conversion rows are bytes, whatever the elements.
+    let unit = if plain { builder.size(y) } else { 1 };
+    let (rows, row) = (yd[..axis].iter().product(), yd[axis..].iter().product::<usize>() * unit);
+    let step = if plain { 1 } else { builder.size(y) };
     let into = builder.make(y, form)?;
     let (mut pieces, mut reads, mut at) = (Vec::new(), Vec::new(), 0);
     for id in ids {
@@ -33,9 +36,9 @@ pub(crate) fn lower(builder: &mut Builder<'_>, node: &Node) -> Result<()> {
         if dims.len() != yd.len() || dims[..axis] != yd[..axis] {
             return Err(bad_shape(format!("{dims:?} as a part of {yd:?}")));
         }
-        let bytes = dims[axis..].iter().product();
+        let bytes = dims[axis..].iter().product::<usize>() * unit;
         let (from, convert) = (builder.want(id, form)?, Convert::Rescale { from: params_of(builder, id)?, to });
-        let to = Loc { offset: into.offset + at, ..into };
+        let to = into.plus(at * step);
         let convert = (!plain).then_some(convert);
         pieces.push(Piece { from, to, rows, bytes, from_pitch: bytes, to_pitch: row, convert });
         reads.push(from);

@@ -1,9 +1,10 @@
 //! Constants of products: weights in the array's order, biases and multipliers per channel, and the bounds that make
-//! 32-bit sums exact (numerics.md sections 3 to 5).
+//! 32-bit sums exact (numerics.md sections 3 to 5). A second factor that is computed has no constants but its table.
 
 use super::{bad_shape, input, output, params_of};
 use crate::lower::{Builder, Constants, Epilogue, Form, Loc, Params, Table};
-use ottava_hal::refmath::ScaleProduct;
+use ottava_hal::refmath::requant::Multiplier;
+use ottava_hal::refmath::{AccBounds, ScaleProduct};
 use ottava_hal::refmath::bias::{adopt_bias, bias_s32_real};
 use ottava_hal::refmath::bounds::{ActivationRange, channel_bounds, max_operand};
 use ottava_hal::{DataType, Error, Node, QuantParams, Reason, Result, Scheme, Tensor};
@@ -36,9 +37,14 @@ pub(crate) fn pack(builder: &mut Builder<'_>, node: &Node, layout: &Layout<'_>) 
     let (w_dtype, w_zp) = storage(ty.dtype, quant)?;
     check_type_bound(layout.k, &x, w_dtype, w_zp)?;
     let codes = codes(data)?;
-    let bias = biases(builder, node, layout, x.scale, quant)?;
+    let bias = biases(builder, node, layout, x.scale, (quant, epilogue.out.dtype == Dtype::F32))?;
     let product = node.scale_product(builder.ty(input(node, 0)?).dtype, quant.scales.len());
-    let table = table(&codes, &bias, layout, &x, (quant, w_zp), (&epilogue, product))?;
+    let range = ActivationRange { qmin: x.lo, qmax: x.hi, zx: x.zp };
+    let bounds = |c: usize| {
+        let weights = (0..layout.k).map(|k| i32::from(codes[(layout.at)(c, k)]));
+        channel_bounds(weights, w_zp, range, bias[c].0)
+    };
+    let table = table(&bias, layout, (x.scale, quant), (&epilogue, product), bounds)?;
     let per_group = layout.channels / layout.groups;
     let mut bytes = Vec::with_capacity(codes.len());
     for group in 0..layout.groups {
@@ -49,6 +55,32 @@ pub(crate) fn pack(builder: &mut Builder<'_>, node: &Node, layout: &Layout<'_>) 
     let weights = builder.pack(&bytes)?;
     let table = table.pack(builder)?;
     Ok(Constants { weights, dtype: w_dtype, zp: w_zp, table, epilogue })
+}
+
+/// The constants of products whose second factor is at `weights`, matrices of `layout.k` rows: one scale, bounds by type.
+pub(crate) fn unpacked(
+    builder: &mut Builder<'_>,
+    node: &Node,
+    layout: &Layout<'_>,
+    weights: Loc,
+) -> Result<Constants> {
+    let (x, w, y) = (params_of(builder, input(node, 0)?)?, input(node, 1)?, params_of(builder, output(node)?)?);
+    let epilogue = Epilogue::of(builder.chip, node, y)?;
+    let ty = builder.ty(w);
+    let quant = ty.quant.as_deref().ok_or_else(|| Error::invalid("the second factor is not quantized"))?;
+    check_axis(quant, layout.axis)?;
+    let (dtype, zp) = storage(ty.dtype, quant)?;
+    let largest = check_type_bound(layout.k, &x, dtype, zp)?;
+    let bias = biases(builder, node, layout, x.scale, (quant, epilogue.out.dtype == Dtype::F32))?;
+    let product = node.scale_product(builder.ty(input(node, 0)?).dtype, quant.scales.len());
+    let bounds = |c: usize| AccBounds { min: i64::from(bias[c].0) - largest, max: i64::from(bias[c].0) + largest };
+    let table = table(&bias, layout, (x.scale, quant), (&epilogue, product), bounds)?.pack(builder)?;
+    Ok(Constants { weights, dtype, zp, table, epilogue })
+}
+
+/// The stored bytes of constant weights as they are; nibbles become bytes.
+pub(crate) fn stored(data: &Tensor) -> Result<Vec<u8>> {
+    Ok(codes(data)?.into_iter().map(|v| v as u8).collect())
 }
 
 /// The value that a product adds behind itself, in the order of its result.
@@ -62,7 +94,7 @@ pub(crate) fn residual(builder: &mut Builder<'_>, node: &Node, form: Form) -> Re
         return Err(bad_shape(format!("a residual {found:?} of a result {expected:?}")));
     }
     let params = params_of(builder, id)?;
-    if !builder.chip.bytes().contains(&builder.ty(id).dtype) {
+    if !builder.chip.elements().contains(&builder.ty(id).dtype) {
         let what = format!("a residual of {}, which the chip does not have", builder.ty(id).dtype);
         return Err(Error::unsupported(Reason::Dtype, what));
     }
@@ -93,13 +125,13 @@ fn storage(dtype: DataType, quant: &QuantParams) -> Result<(Dtype, i32)> {
     }
 }
 
-/// The machine proves its sums from types alone.
-fn check_type_bound(k: usize, x: &Params, w_dtype: Dtype, w_zp: i32) -> Result<()> {
+/// The machine proves its sums from types alone; the bound.
+fn check_type_bound(k: usize, x: &Params, w_dtype: Dtype, w_zp: i32) -> Result<i64> {
     let reach = |dtype: Dtype, zp: i32| max_operand(8, dtype == Dtype::S8, Some(zp.into()));
     let largest = reach(x.dtype, x.zp).saturating_mul(reach(w_dtype, w_zp));
     let bound = i64::try_from(k).unwrap_or(i64::MAX).saturating_mul(largest);
     if bound <= i64::from(i32::MAX) {
-        return Ok(());
+        return Ok(bound);
     }
     let what = format!("a sum over {k} products of up to {largest} may reach {bound}; the array adds in 32 bits");
     Err(Error::unsupported(Reason::AccOverflow, what))
@@ -115,29 +147,37 @@ fn codes(data: &Tensor) -> Result<Vec<i16>> {
 }
 
 fn table(
-    codes: &[i16],
-    bias: &[i32],
+    bias: &[(i32, f32)],
     layout: &Layout<'_>,
-    x: &Params,
-    (quant, w_zp): (&QuantParams, i32),
+    (xs, quant): (f32, &QuantParams),
     (epilogue, product): (&Epilogue, ScaleProduct),
+    bounds: impl Fn(usize) -> AccBounds,
 ) -> Result<Table> {
-    let range = ActivationRange { qmin: x.lo, qmax: x.hi, zx: x.zp };
     let mut table = Table::default();
-    for c in 0..layout.channels {
-        let weights = || (0..layout.k).map(|k| i32::from(codes[(layout.at)(c, k)]));
-        let bounds = channel_bounds(weights(), w_zp, range, bias[c]);
-        let multiplier = epilogue.multiplier((x.scale, quant.channel(c).0), layout.alpha, product)?;
-        epilogue.check(multiplier, bounds)?;
-        table.push(bias[c], multiplier);
+    for (c, &(bias, last)) in bias.iter().enumerate() {
+        let multiplier = epilogue.multiplier((xs, quant.channel(c).0), layout.alpha, product)?;
+        epilogue.check(multiplier, bounds(c))?;
+        match multiplier {
+            Multiplier::Fp32(m) if epilogue.out.dtype == Dtype::F32 => table.push_real(bias, m, last),
+            _ => table.push(bias, multiplier),
+        }
     }
     Ok(table)
 }
 
-/// One bias per channel at the accumulator's scale.
-fn biases(builder: &Builder<'_>, node: &Node, layout: &Layout<'_>, xs: f32, quant: &QuantParams) -> Result<Vec<i32>> {
+/// Nothing to add to an f32: it keeps the sign of a zero.
+const NOTHING: f32 = -0.0;
+
+/// Per channel a bias at the accumulator's scale, and what is added to an f32 result (`real`) last.
+fn biases(
+    builder: &Builder<'_>,
+    node: &Node,
+    layout: &Layout<'_>,
+    xs: f32,
+    (quant, real): (&QuantParams, bool),
+) -> Result<Vec<(i32, f32)>> {
     let own = node.inputs.len().saturating_sub(usize::from(node.fused.residual));
-    let Some(id) = node.input(2).filter(|_| own > 2) else { return Ok(vec![0; layout.channels]) };
+    let Some(id) = node.input(2).filter(|_| own > 2) else { return Ok(vec![(0, NOTHING); layout.channels]) };
     let needed = || Error::unsupported(Reason::ConstRequired, "the bias must be constant");
     let data = builder.constant(id).ok_or_else(needed)?;
     let repeats = data.elements() == 1 && layout.channels > 1;
@@ -150,7 +190,10 @@ fn biases(builder: &Builder<'_>, node: &Node, layout: &Layout<'_>, xs: f32, quan
         return Err(Error::unsupported(Reason::QuantScheme, "one bias for channels of several scales"));
     }
     let params = builder.ty(id).quant.as_deref();
-    let one = |i: usize| bias(data, i, params, layout.alpha, xs, quant.channel(i).0);
+    let one = |i: usize| match data.dtype() {
+        DataType::F32 if real => Ok((0, data.as_slice::<f32>()?[i])),
+        _ => bias(data, i, params, layout.alpha, xs, quant.channel(i).0).map(|b| (b, NOTHING)),
+    };
     (0..layout.channels).map(|c| one(if repeats { 0 } else { c })).collect()
 }
 

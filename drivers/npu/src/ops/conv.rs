@@ -2,7 +2,7 @@
 
 use super::constants::{Layout, pack, residual};
 use super::{bad_shape, input, output, params_of};
-use crate::lower::{Builder, Chip, Constants, Depthwise, Form, Geometry, Plan, Product, Source, window};
+use crate::lower::{Batch, Builder, Chip, Constants, Depthwise, Form, Geometry, Plan, Product, Source, window};
 use crate::rows::{bias, byte, weight};
 use ottava_hal::capability::Operand;
 use ottava_hal::{Node, Result};
@@ -80,8 +80,8 @@ fn product(builder: &mut Builder<'_>, node: &Node, shape: &Shape, k: usize, cons
     let plain = h.is_identity() && w.is_identity();
     let source = if plain { Source::Rows { pitch: channels } } else { Source::Image { h, w, channels } };
     let (m, n) = (batch * h.output * w.output, shape.channels / shape.groups);
-    let groups = shape.groups;
-    let step = Product { source, x: from, x_params, constants, to, residual, groups, m, n, k, tiles: Plan::default() };
+    let batch = Batch::Groups(shape.groups);
+    let step = Product { source, x: from, x_params, constants, to, residual, batch, m, n, k, tiles: Plan::default() };
     let step = step.plan(builder.chip)?;
     let reads = std::iter::once(from).chain(residual.map(|r| r.0)).collect();
     builder.step(reads, to, step);

@@ -3,13 +3,13 @@
 use super::concat::{moved, moved_axis};
 use super::{bad_shape, input, output, params_of};
 use crate::lower::{Builder, Chip, Form, Piece, Pieces, clamp_of};
-use crate::rows::{byte, constant};
+use crate::rows::{constant, element};
 use ottava_hal::capability::Operand;
 use ottava_hal::{DataType, Error, Node, Reason, Result, ValueId};
 
 /// The value; starts, ends, axes and steps, or sizes.
 pub(crate) fn inputs(chip: &Chip) -> Vec<Operand> {
-    vec![byte(chip), constant(&[DataType::S64, DataType::S32])]
+    vec![element(chip), constant(&[DataType::S64, DataType::S32])]
 }
 
 /// A range of one axis.
@@ -64,7 +64,7 @@ fn parts(builder: &mut Builder<'_>, node: &Node, x: ValueId, axis: usize, output
     let ordered = |dims: Vec<usize>| if last { moved(&dims) } else { dims };
     let params = params_of(builder, x)?;
     let whole = ordered(dims);
-    let (rows, inner) = (whole[..at].iter().product(), whole[at + 1..].iter().product::<usize>());
+    let (rows, inner) = (whole[..at].iter().product(), whole[at + 1..].iter().product::<usize>() * builder.size(x));
     for &(y, start) in outputs {
         let part = ordered(builder.dims(y)?);
         let others = |d: &[usize]| (d[..at].to_vec(), d[at + 1..].to_vec());

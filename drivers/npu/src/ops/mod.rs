@@ -10,6 +10,8 @@ pub(crate) mod lut;
 pub(crate) mod matrix;
 pub(crate) mod max_pool;
 pub(crate) mod mean;
+pub(crate) mod pad;
+pub(crate) mod pick;
 pub(crate) mod rescale;
 pub(crate) mod softmax;
 pub(crate) mod transpose;

@@ -2,20 +2,27 @@
 
 use super::{clamped, input, output, params_of, same_elements};
 use crate::lower::{Builder, Chip, Convert, Params, Piece, Pieces};
-use crate::rows::{byte, constant};
+use crate::rows::{constant, element};
 use ottava_hal::capability::Operand;
 use ottava_hal::refmath::dequantize;
-use ottava_hal::{DataType, Error, Node, Reason, Result, Tensor};
+use ottava_hal::refmath::tflite::TfliteRequant;
+use ottava_hal::{DataType, Error, Node, Reason, RequantMode, Result, Tensor};
 
 /// The value, and the bounds of Clip.
 pub(crate) fn inputs(chip: &Chip) -> Vec<Operand> {
-    vec![byte(chip), constant(&[DataType::F32, DataType::S8, DataType::U8])]
+    vec![element(chip), constant(&[DataType::F32, DataType::S8, DataType::U8])]
 }
 
 /// Other parameters.
 pub(crate) fn requantize(builder: &mut Builder<'_>, node: &Node) -> Result<()> {
     let to = clamped(builder, node)?;
-    convert(builder, node, to)
+    let Some(mode) = node.requant.filter(|mode| *mode != RequantMode::Fp32Rne) else {
+        return convert(builder, node, to);
+    };
+    let from = params_of(builder, input(node, 0)?)?;
+    let constants = TfliteRequant::new(mode, from.affine(), to.target());
+    constants.map_err(|e| Error::unsupported(Reason::QuantScheme, e.to_string()))?;
+    each(builder, node, Convert::Fixed { from, to, mode })
 }
 
 /// `max(q, zp)` in the output's parameters.
@@ -51,12 +58,16 @@ fn bound(builder: &Builder<'_>, node: &Node, i: usize, to: &Params) -> Result<Op
 }
 
 fn convert(builder: &mut Builder<'_>, node: &Node, to: Params) -> Result<()> {
+    let from = params_of(builder, input(node, 0)?)?;
+    each(builder, node, Convert::Rescale { from, to })
+}
+
+fn each(builder: &mut Builder<'_>, node: &Node, convert: Convert) -> Result<()> {
     let (x, y) = (input(node, 0)?, output(node)?);
-    let from = params_of(builder, x)?;
     let form = builder.form_of(x);
     let bytes = same_elements(builder, x, y)?;
     let (at, into) = (builder.want(x, form)?, builder.make(y, form)?);
-    let piece = Piece::converted(at, into, bytes, Convert::Rescale { from, to });
+    let piece = Piece::converted(at, into, bytes, convert);
     let step = Pieces::new(builder.chip, vec![piece], None)?;
     builder.step(vec![at], into, step);
     Ok(())

@@ -1,14 +1,14 @@
 //! `Transpose`: two neighbouring blocks of axes change places; everything else is a view.
 
 use super::{bad_shape, input, output, params_of};
-use crate::lower::{Builder, Chip, Form, Loc, Piece, Pieces, Transpose, clamp_of};
-use crate::rows::byte;
+use crate::lower::{Builder, Chip, Form, Loc, Matrices, Piece, Pieces, Transpose, clamp_of};
+use crate::rows::element;
 use ottava_hal::capability::Operand;
 use ottava_hal::{Error, Node, Reason, Result, ValueId};
 
 /// The value.
 pub(crate) fn inputs(chip: &Chip) -> Vec<Operand> {
-    vec![byte(chip)]
+    vec![element(chip)]
 }
 
 /// Adds the step.
@@ -38,12 +38,13 @@ pub(crate) fn lower(builder: &mut Builder<'_>, node: &Node) -> Result<()> {
         return Ok(());
     }
     let to = builder.make(y, Form::Plain)?;
+    let size = builder.size(x);
     if element == 1 {
-        let step = Transpose::new(builder.chip, from, to, (batch, m, n))?;
+        let step = Transpose::new(builder.chip, from, to, Matrices { batch, m, n, size })?;
         builder.step(vec![from], to, step);
         return Ok(());
     }
-    let step = rows_apart(builder, from, to, [batch, m, n, element])?;
+    let step = rows_apart(builder, from, to, [batch, m, n, element * size])?;
     builder.step(vec![from], to, step);
     Ok(())
 }

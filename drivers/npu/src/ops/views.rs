@@ -3,13 +3,13 @@
 
 use super::{bad_shape, clamped, input, output, params_of, rescale, same_elements};
 use crate::lower::{Builder, Chip, Convert, Form, Piece, Pieces};
-use crate::rows::{byte, constant};
+use crate::rows::{constant, element};
 use ottava_hal::capability::Operand;
 use ottava_hal::{DataType, Node, Result};
 
 /// The value, and a constant that the output's type already says.
 pub(crate) fn inputs(chip: &Chip) -> Vec<Operand> {
-    vec![byte(chip), constant(&[DataType::S64])]
+    vec![element(chip), constant(&[DataType::S64])]
 }
 
 /// The same elements in the same order.

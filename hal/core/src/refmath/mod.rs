@@ -11,7 +11,7 @@
 //! 3. [`requant`]: accumulator to output in the three modes; [`epilogue`]: accumulator to float;
 //! 4. [`bias`] and [`bounds`]: what the compiler must prove, so that 32-bit accumulation is exact;
 //!    [`maddubs`]: the same for the s16 lanes of x86 without VNNI;
-//! 5. [`elementwise`] (ONNX), [`tflite`] and [`tflite_softmax`]: operators on quantized values;
+//! 5. [`elementwise`] (ONNX), [`tflite`], [`tflite_activation`] and [`tflite_softmax`]: operators on quantized values;
 //! 6. [`lut`], [`softmax`], [`layernorm`]: non-linearities in integers; [`unary`]: the functions behind the tables;
 //!    [`fixed16`] and [`lstm`]: the integer LSTM;
 //! 7. [`float`](mod@float), [`rows`], [`cast`]: the deterministic f32 side.
@@ -44,6 +44,7 @@ pub mod rows;
 pub mod softmax;
 pub mod stored;
 pub mod tflite;
+pub mod tflite_activation;
 pub mod tflite_softmax;
 pub mod unary;
 

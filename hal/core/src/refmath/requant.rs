@@ -6,7 +6,7 @@
 //! * (C2) Q31 multiplier `(M, s)` of a real multiplier, computed in f64.
 //! * (C3) `q31_single`: one rounding, half up, on the 64-bit product.
 //! * (C4) `q31_double`: `SRDHM`, then `RDP`; the left shift must be proved to fit.
-//! * (C5) i64 accumulators: the 16-bit multiplier in both Q31 modes, f64 in `fp32_rne`.
+//! * (C5) i64 accumulators: the 16-bit multiplier in `q31_double`, C3 in `q31_single`, f64 in `fp32_rne`.
 //!
 //! In every mode the zero point is added after rounding and saturation comes last.
 
@@ -174,7 +174,15 @@ impl Q31 {
         Err(RefmathError::LeftShift { shift: self.shift, acc_min, acc_max })
     }
 
-    /// (C5) The 16-bit multiplier used with i64 accumulators.
+    /// (C5) C3 of an i64 accumulator, on a product of 128 bits.
+    #[inline]
+    pub fn scale_single_i64(self, acc: i64) -> i64 {
+        let shift = self.shift.clamp(-31, 30);
+        let scaled = (i128::from(acc) * i128::from(self.multiplier) + (1_i128 << (30 - shift))) >> (31 - shift);
+        scaled.clamp(i128::from(i64::MIN), i128::from(i64::MAX)) as i64
+    }
+
+    /// (C5) The 16-bit multiplier used with i64 accumulators in `q31_double`.
     #[inline]
     pub fn multiplier16(self) -> i32 {
         if self.multiplier < 0x7FFF_0000 { (self.multiplier + (1 << 15)) >> 16 } else { 0x7FFF }
@@ -251,7 +259,13 @@ pub fn requant_fp32_i64(acc: i64, m: f32, zp: i32, lo: i32, hi: i32) -> i32 {
     sat_rne_zp(acc as f64 * f64::from(m), zp, lo, hi)
 }
 
-/// (C5) Both Q31 modes for an i64 accumulator.
+/// (C5) `q31_single` for an i64 accumulator.
+#[inline]
+pub fn requant_q31_single_i64(acc: i64, q: Q31, zp: i32, lo: i32, hi: i32) -> i32 {
+    sat_i64(q.scale_single_i64(acc).saturating_add(i64::from(zp)), lo, hi)
+}
+
+/// (C5) `q31_double` for an i64 accumulator.
 #[inline]
 pub fn requant_q31_i64(acc: i64, q: Q31, zp: i32, lo: i32, hi: i32) -> i32 {
     sat_i64(q.scale_i64(acc).saturating_add(i64::from(zp)), lo, hi)
@@ -324,6 +338,9 @@ impl Requant {
     pub fn apply_i64(&self, acc: i64) -> i32 {
         match self.multiplier {
             Multiplier::Fp32(m) => requant_fp32_i64(acc, m, self.zp, self.lo, self.hi),
+            Multiplier::Q31(q) if self.mode == RequantMode::Q31Single => {
+                requant_q31_single_i64(acc, q, self.zp, self.lo, self.hi)
+            }
             Multiplier::Q31(q) => requant_q31_i64(acc, q, self.zp, self.lo, self.hi),
         }
     }

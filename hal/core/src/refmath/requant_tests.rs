@@ -171,6 +171,13 @@ fn c5_i64_accumulators() {
         let expect = (exact + 7).clamp(-32768, 32767) as i32;
         assert_eq!(requant_q31_i64(acc, q, 7, -32768, 32767), expect, "{acc} {q:?}");
     }
+    let q = Q31 { multiplier: 1_527_099_593, shift: -6 };
+    for acc in [-600, -1, 0, 585, 1 << 24] {
+        assert_eq!(q.scale_single_i64(acc), q.scale_single(acc as i32), "the same as of 32 bits");
+    }
+    // 2^46 * M / 2^37: no bit of M is lost.
+    assert_eq!(requant_q31_single_i64(1 << 40, q, 0, MIN, MAX), MAX);
+    assert_eq!(q.scale_single_i64(1 << 46), 1_527_099_593 << 9);
     assert!(Q31 { multiplier: MAX, shift: 8 }.check_i64(0, 1).is_err());
     assert!(Q31 { multiplier: MAX, shift: 0 }.check_i64(-(1 << 47), 0).is_err());
     // fp32_rne: f64 holds the accumulator, so 2^24 + 1 survives here.

@@ -4,9 +4,9 @@
 //!   brought to the output; all three multiplications in the node's mode.
 //! * (C2) MUL: `(q1-z1)(q2-z2)` times `Q31(fl32(fl32(s1*s2)/so))`.
 //! * (C3) AVERAGE_POOL_2D: division by the taps inside the image, half away from zero.
-//! * (C4) LEAKY_RELU: two multipliers, chosen by the sign of `q - z`.
-//! * (C5) QUANTIZE of reals: `sat(round(fl32(x / so)) + zo)`, half away from zero; of integers and RELU: `(q - z)` times
-//!   `Q31(s / so)`.
+//! * (C4) LEAKY_RELU: two multipliers, chosen by the sign of `q - z`, their quotients in f32.
+//! * (C5) QUANTIZE of reals: `sat(round(fl32(x / so)) + zo)`, half away from zero; of integers: `(q - z)` times
+//!   `Q31(s / so)`. RELU and its kin, and ABS of `|q - z|`: the same with `Q31(fl32(s / so))`.
 //! * (C6) MEAN over n elements: the sum of `q - z` times `Q31(s / so)` with `M' = (M << k) / n`, `k = floor(log2 n)`.
 //!
 //! `fp32_rne` has no form of its own here: ADD and MUL are then the QDQ operators of `elementwise`.
@@ -136,6 +136,21 @@ impl TfliteRequant {
         Ok(Self { mode, input_zp: x.zp, multiplier, target })
     }
 
+    /// The constants of RELU and ABS, whose kernels divide in f32.
+    pub fn of_function(mode: RequantMode, x: Affine, target: Target) -> Result<Self, RefmathError> {
+        check_scale(x.scale)?;
+        check_scale(target.scale)?;
+        let multiplier = Q31::from_real(f64::from(x.scale / target.scale), mode)?;
+        Ok(Self { mode, input_zp: x.zp, multiplier, target })
+    }
+
+    /// ABS: the output for the stored value `q`.
+    #[inline]
+    pub fn size(&self, q: i32) -> i32 {
+        let size = i64::from(q).abs_diff(i64::from(self.input_zp));
+        self.apply(saturate(i64::from(self.input_zp).saturating_add_unsigned(size)))
+    }
+
     /// The output for the stored value `q`.
     #[inline]
     pub fn apply(&self, q: i32) -> i32 {
@@ -174,21 +189,21 @@ pub struct TfliteLeakyRelu {
     pub mode: RequantMode,
     /// The zero point of the input.
     pub input_zp: i32,
-    /// `Q31(xs / ys)`, for `q >= z`.
+    /// `Q31(fl32(xs / ys))`, for `q >= z`.
     pub identity: Q31,
-    /// `Q31(xs * alpha / ys)`, for `q < z`.
+    /// `Q31(fl32(fl32(xs * alpha) / ys))`, for `q < z`.
     pub negative: Q31,
     /// The output; its scale is already in the multipliers.
     pub target: Target,
 }
 
 impl TfliteLeakyRelu {
-    /// Computes the constants, in f64.
+    /// Computes the constants.
     pub fn new(mode: RequantMode, x: Affine, alpha: f32, target: Target) -> Result<Self, RefmathError> {
         check_scale(x.scale)?;
         check_scale(target.scale)?;
-        let identity = Q31::from_real(f64::from(x.scale) / f64::from(target.scale), mode)?;
-        let negative = Q31::from_scales(x.scale, alpha, target.scale, mode)?;
+        let identity = Q31::from_real(f64::from(x.scale / target.scale), mode)?;
+        let negative = Q31::from_real(f64::from(x.scale * alpha / target.scale), mode)?;
         Ok(Self { mode, input_zp: x.zp, identity, negative, target })
     }
 
@@ -206,6 +221,17 @@ impl TfliteLeakyRelu {
 mod tests {
     use super::*;
     use crate::refmath::testing::Rng;
+
+    /// Values of LiteRT's reference kernels; quotients in f64 give the neighbours.
+    #[test]
+    fn c4_c5_quotients_are_single() {
+        let (x, s16) = (Affine { scale: 0.001, zp: 0 }, Target { scale: 0.0007, zp: 0, lo: -32768, hi: 32767 });
+        let size = TfliteRequant::of_function(RequantMode::Q31Double, x, s16).expect("valid");
+        assert_eq!([size.size(-7), size.size(7), size.size(i32::MIN)], [10, 10, 32767]);
+        let leaky = TfliteLeakyRelu::new(RequantMode::Q31Double, x, 0.3, s16).expect("valid");
+        let found = [-27380, -26127, -7337, -26538, -2404, -28367].map(|q| leaky.apply(q));
+        assert_eq!(found, [-11735, -11198, -3145, -11374, -1031, -12158]);
+    }
 
     const S8: Target = Target { scale: 0.5, zp: 0, lo: -128, hi: 127 };
     const Q31_MODES: [RequantMode; 2] = [RequantMode::Q31Double, RequantMode::Q31Single];

@@ -3,7 +3,7 @@
 //! * (C1) floats: one IEEE operation. (C2) integers wrap; Div truncates, and a divisor of 0 is an error.
 //! * (C3) quantized: dequantize both, one f32 operation, quantize (numerics.md section 4).
 //! * (C4) with `zp_before_round` Add and Mul add the zero point before rounding, as com.microsoft QLinearAdd and QLinearMul do.
-//! * (C5) in a Q31 mode Add, Sub and Mul have the fixed-point forms of TFLite.
+//! * (C5) in a Q31 mode Add, Sub, Mul and PRelu have the fixed-point forms of TFLite.
 
 use super::binary::{Binary, BinaryFn, spec2};
 use super::number::Compute;
@@ -139,6 +139,7 @@ impl BinaryFn for Div {
 
 impl BinaryFn for PRelu {
     const SPEC: &'static OpSpec = &spec2("PRelu", 7);
+    const FIXED: Option<Fixed> = Some(Fixed::PRelu);
 
     fn apply<C: Compute>(x: C, slope: C) -> C {
         if x < C::ZERO { x.mul(slope) } else { x }
@@ -146,7 +147,11 @@ impl BinaryFn for PRelu {
 
     fn cases() -> Vec<Case> {
         let (x, slope) = (f32s(&[2, 2], &[-1.0, 2.0, -3.0, -4.0]), f32s(&[2], &[0.5, 0.25]));
-        vec![case("per_channel", node("PRelu"), &[x, slope], &[f32s(&[2, 2], &[-0.5, 2.0, -1.5, -1.0])])]
+        vec![
+            case("per_channel", node("PRelu"), &[x, slope], &[f32s(&[2, 2], &[-0.5, 2.0, -1.5, -1.0])]),
+            // 8 * 0.5; 1 * 0.5: the differences to the zero point are not negative.
+            fixed("PRelu", &[8, 1]),
+        ]
     }
 }
 

@@ -4,9 +4,12 @@
 //! * (C1) f64 is the real function; f32 is the named sequence, or else the f64 value rounded once.
 //! * (C2) f16 and bf16 are computed as f32 and rounded once.
 //! * (C3) an 8-bit quantized function is a table (section 6), built from the real function.
+//! * (C4) in a Q31 mode a few have the fixed-point forms of TFLite.
 
+use super::binary::fixed_mode;
 use super::number::{Number, with_integer, wrong_dtype};
 use super::sample::{case, f32s};
+use crate::quant::fixed_unary;
 use crate::{AttrSpec, Case, EvalCx, InferCx, Op, OpSpec, QuantRule};
 use ottava_hal::{Attrs, DataType, Node, Result, Tensor, TensorType};
 
@@ -133,8 +136,13 @@ impl Op for &'static Unary {
         Ok(vec![y])
     }
 
-    fn quant_rule(&self, _node: &Node) -> QuantRule {
-        QuantRule::Unary
+    fn quant_rule(&self, node: &Node) -> QuantRule {
+        if fixed_mode(node).is_some() { QuantRule::Own } else { QuantRule::Unary }
+    }
+
+    fn eval_quant(&self, cx: &EvalCx) -> Result<Option<Vec<Tensor>>> {
+        let y = fixed_mode(cx.node).map_or(Ok(None), |mode| fixed_unary::eval(mode, cx))?;
+        Ok(y.map(|y| vec![y]))
     }
 
     fn real(&self, node: &Node, x: f64) -> Result<f64> {

@@ -74,9 +74,9 @@ pub(crate) fn narrow(r: &Requant, acc: i32) -> Result<i32> {
     Ok(r.apply(acc))
 }
 
-/// The output for an i64 accumulator; the Q31 modes bound it.
+/// The output for an i64 accumulator; `q31_double` bounds it.
 pub(crate) fn wide(r: &Requant, acc: i64) -> Result<i32> {
-    if let Multiplier::Q31(q) = r.multiplier {
+    if let (RequantMode::Q31Double, Multiplier::Q31(q)) = (r.mode, r.multiplier) {
         q.check_i64(acc, acc).map_err(overflow)?;
     }
     Ok(r.apply_i64(acc))

@@ -3,7 +3,7 @@
 //!
 //! * (C1) Quantize and Dequantize are those of numerics.md section 2.
 //! * (C2) Requantize is the Concat row of section 4; equal parameters copy.
-//! * (C3) Lut: input 1 holds 256 entries; entry `i` belongs to the byte `i` of the input.
+//! * (C3) Lut: input 1 holds 256 entries; entry `i` belongs to the byte `i` of the input. For s16 it holds 513.
 //! * (C4) In a Q31 mode Quantize rounds half away from zero and Requantize uses a Q31 multiplier, as TFLite does.
 
 use super::lut;

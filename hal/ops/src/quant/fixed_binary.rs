@@ -1,13 +1,15 @@
-//! Add, Sub and Mul of quantized values in a Q31 mode: the fixed-point forms of TFLite (numerics.md section 4).
+//! Add, Sub, Mul and PRelu of quantized values in a Q31 mode: the fixed-point forms of TFLite (numerics.md section 4).
 //!
 //! * (C1) Add and Sub: both inputs at the scale `T / 2^ls`, `T = 2 max(s1, s2)`, `ls` 20 (15 where the output is s16).
 //! * (C2) Mul: the product of the differences to the zero points times one multiplier.
+//! * (C3) PRelu: two multipliers, chosen by the sign of the difference.
 
 use crate::EvalCx;
 use crate::elementwise::broadcast::Broadcast;
 use crate::nn::requantize::model;
 use ottava_hal::refmath::quantize::{Affine, Target};
 use ottava_hal::refmath::tflite::{TfliteAdd, tflite_mul, tflite_mul_multiplier};
+use ottava_hal::refmath::tflite_activation::TflitePRelu;
 use ottava_hal::{DataType, QuantParams, RequantMode, Result, Tensor};
 
 /// Which operator.
@@ -19,6 +21,8 @@ pub(crate) enum Fixed {
     Sub,
     /// `a * b`.
     Mul,
+    /// `a < 0 ? a * b : a`.
+    PRelu,
 }
 
 /// Evaluates a node; `None` where its types have no fixed-point form.
@@ -35,6 +39,10 @@ pub(crate) fn eval(op: Fixed, mode: RequantMode, cx: &EvalCx) -> Result<Option<T
     if op == Fixed::Mul {
         let m = tflite_mul_multiplier(pa.scale, pb.scale, to.scale, mode).map_err(model)?;
         return map(a, b, dtype, |x, y| tflite_mul([x, y], [pa.zp, pb.zp], m, mode, target)).map(Some);
+    }
+    if op == Fixed::PRelu {
+        let prelu = TflitePRelu::new(mode, pa, pb, target).map_err(model)?;
+        return map(a, b, dtype, |x, y| prelu.apply(x, y)).map(Some);
     }
     let shift = if dtype == DataType::S16 { TfliteAdd::SHIFT_16 } else { TfliteAdd::SHIFT_8 };
     let add = TfliteAdd::new(mode, shift, pa, pb, target).map_err(model)?;

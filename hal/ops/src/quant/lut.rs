@@ -1,8 +1,10 @@
-//! 8-bit functions as tables (numerics.md section 6): `T[q] = Quantize(f32(f(f64(Dequantize(q)))))`.
+//! Functions as tables (numerics.md section 6): of 8 bits `T[q] = Quantize(f32(f(f64(Dequantize(q)))))`, of 16 bits 513
+//! entries and a straight line between two of them.
 
 use crate::lookup;
+use ottava_hal::refmath::lut::{LUT16_LEN, lut16};
 use ottava_hal::refmath::quantize as q;
-use ottava_hal::{Error, Node, QuantParams, Result, Tensor, TensorType};
+use ottava_hal::{DataType, Error, Node, QuantParams, Result, Tensor, TensorType};
 
 /// The table of a unary operator between two per-tensor quantizations; entry `i` belongs to the byte `i`, read as the
 /// input's storage type.
@@ -27,11 +29,18 @@ pub fn table_for(node: &Node, input: &TensorType, output: &TensorType) -> Result
     Tensor::from_ints(output.dtype, &[256], &table)
 }
 
-/// Looks every byte of `x` up in a table of 256 entries.
+/// Looks every value of `x` up: bytes in a table of 256 entries, s16 in one of 513.
 pub fn apply(x: &Tensor, table: &Tensor) -> Result<Tensor> {
+    if let (DataType::S16, DataType::S16, Ok(entries)) =
+        (x.dtype(), table.dtype(), <&[i16; LUT16_LEN]>::try_from(table.as_slice::<i16>().unwrap_or(&[])))
+    {
+        let mut y = x.clone();
+        y.as_slice_mut::<i16>()?.iter_mut().for_each(|q| *q = lut16(entries, *q));
+        return Ok(y);
+    }
     if x.dtype().bits() != 8 || table.elements() != 256 {
         return Err(Error::invalid(format!(
-            "a table of {} entries on {}: needs 256 and 8 bits",
+            "a table of {} entries on {}: needs 256 and 8 bits, or 513 and s16",
             table.elements(),
             x.dtype()
         )));

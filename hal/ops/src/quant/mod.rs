@@ -9,6 +9,7 @@ mod bridge;
 mod dynamic_matmul;
 mod dynamic_product;
 pub(crate) mod fixed_binary;
+pub(crate) mod fixed_unary;
 mod integer_product;
 mod linear;
 pub(crate) mod params;

@@ -58,7 +58,7 @@ pub fn run(args: &Args, cx: &Context) -> Result<Answer> {
     if affine.is_some() && args.raw_input.is_empty() {
         return Err(Failure::Usage("`--affine` maps the data of `--raw-input`, and there is none".to_owned()));
     }
-    let model = Model::load(&args.model)?;
+    let model = cx.load(&args.model)?;
     let raw = args.raw_input.iter().map(|r| Ok((r.name.clone(), r.read()?))).collect::<Result<Vec<_>>>()?;
     args.network.expect_batch(&model, &raw)?;
     let mut options = args.network.session(&cx.registry, &model)?;

@@ -5,7 +5,7 @@ use crate::failure::{Failure, Result};
 use crate::options::{NetworkArgs, refuse_same, shard, write_file};
 use crate::text::bytes;
 use crate::ui::Answer;
-use ottava::{CalibrateOptions, Calibration, Data, Model, Shard};
+use ottava::{CalibrateOptions, Calibration, Data, Shard};
 use serde_json::json;
 use std::path::PathBuf;
 use std::time::Instant;
@@ -45,7 +45,7 @@ fn collect(args: &Args, cx: &Context) -> Result<Calibration> {
     let (Some(model), Some(data)) = (&args.model, &args.data) else {
         return Err(Failure::Usage("name a model and `--data`, or `--merge` files".to_owned()));
     };
-    let model = Model::load(model)?;
+    let model = cx.load(model)?;
     cx.ui.diagnostics(&model.diagnostics);
     let recipe = args.recipe.as_ref().map(|path| ottava::load_recipe(path)).transpose()?;
     let data = Data::load(data, recipe.as_ref().and_then(|r| r.preprocess.as_ref()))?;

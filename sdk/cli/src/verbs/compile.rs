@@ -5,7 +5,7 @@ use crate::failure::{Failure, Result};
 use crate::options::{NetworkArgs, refuse_same, write_file};
 use crate::text::{bytes, table, time};
 use crate::ui::Answer;
-use ottava::{Compiled, DeviceMemory, Diagnostic, GraphText, Model, PassReport, Phase};
+use ottava::{Compiled, DeviceMemory, Diagnostic, GraphText, PassReport, Phase};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 
@@ -50,7 +50,7 @@ enum Emit {
 
 /// Compiles and saves, or shows the graph.
 pub fn run(args: &Args, cx: &Context) -> Result<Answer> {
-    let model = Model::load(&args.model)?;
+    let model = cx.load(&args.model)?;
     let options = args.network.session(&cx.registry, &model)?;
     if let Some(phase) = args.stop_after {
         let phase = match phase {
@@ -92,12 +92,13 @@ pub fn diagnostic_json(d: &Diagnostic) -> Value {
     json!({ "code": d.code, "severity": severity, "node": d.node, "message": d.message, "help": d.help })
 }
 
-/// `{phase, name, changes, what, effect}` for each pass that changed something.
+/// `{phase, name, changes, what, effect, requantizations {before, after}}` for each pass that changed something.
 pub fn passes_json(passes: &[PassReport]) -> Vec<Value> {
     let one = |p: &PassReport| {
+        let (before, after) = p.requantizations;
         json!({
             "phase": p.phase.name(), "name": p.name, "changes": p.changes, "what": p.about.what,
-            "effect": p.about.effect.name(),
+            "effect": p.about.effect.name(), "requantizations": { "before": before, "after": after },
         })
     };
     passes.iter().map(one).collect()

@@ -96,7 +96,7 @@ fn check(args: &Args, cx: &Context) -> Result<()> {
 /// Evaluates.
 pub fn run(args: &Args, cx: &Context) -> Result<Answer> {
     check(args, cx)?;
-    let model = Model::load(&args.model)?;
+    let model = cx.load(&args.model)?;
     let data = Data::load(&args.data, preprocess(args.recipe.as_ref())?.as_ref())?;
     let metric = metric(args, &data)?;
     if args.min.is_some() && metric.is_none() {

@@ -6,7 +6,7 @@ use crate::failure::Result;
 use crate::options::NetworkArgs;
 use crate::text::{table, time};
 use crate::ui::Answer;
-use ottava::{Compiled, Model, Opinion, PassReport, Placed};
+use ottava::{Compiled, Opinion, PassReport, Placed};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -28,19 +28,22 @@ pub struct Args {
 
 /// Explains.
 pub fn run(args: &Args, cx: &Context) -> Result<Answer> {
-    let model = Model::load(&args.model)?;
+    let model = cx.load(&args.model)?;
     let options = args.network.session(&cx.registry, &model)?;
     let compiled = ottava::compile(&model, &cx.registry, &options)?;
     cx.ui.diagnostics(&compiled.diagnostics);
-    Ok(answer(&compiled, args.all))
+    Ok(answer(&compiled, &model.requant_modes(), args.all))
 }
 
-fn answer(compiled: &Compiled, all: bool) -> Answer {
+fn answer(compiled: &Compiled, requant: &BTreeMap<&'static str, usize>, all: bool) -> Answer {
     let placed = &compiled.plan.placed;
     let summary = summary(compiled);
     let mut text = format!("{}\n{}", node_table(placed, all), summary_text(&summary));
     if let Some(tuning) = &compiled.tuning {
         text += &format!("\n{}", tune::report_text(tuning));
+    }
+    if !requant.is_empty() {
+        text += &format!("\nrequantization of the file: {}\n", super::inspect::modes(requant));
     }
     let nodes: Vec<Value> = placed.iter().map(node_json).collect();
     let tuning = compiled.tuning.as_ref().map(tune::report_json);
@@ -48,14 +51,23 @@ fn answer(compiled: &Compiled, all: bool) -> Answer {
     if all && !compiled.passes.is_empty() {
         text += &format!("\n{}", pass_table(&compiled.passes));
     }
-    Answer::new(text, json!({ "nodes": nodes, "summary": summary_json(&summary), "tuning": tuning, "passes": passes }))
+    Answer::new(
+        text,
+        json!({
+            "nodes": nodes, "summary": summary_json(&summary), "tuning": tuning, "passes": passes, "requant": requant,
+        }),
+    )
 }
 
 /// One row per pass that changed something.
 fn pass_table(passes: &[PassReport]) -> String {
     let row = |p: &PassReport| {
         let (phase, effect) = (p.phase.name().into(), p.about.effect.name().into());
-        vec![phase, p.name.into(), p.changes.to_string(), effect, p.about.what.into()]
+        let what = match p.requantizations {
+            (before, after) if before != after => format!("{}; requantizations: {before} -> {after}", p.about.what),
+            _ => p.about.what.to_owned(),
+        };
+        vec![phase, p.name.into(), p.changes.to_string(), effect, what]
     };
     table(&["phase", "pass", "changes", "effect", "what"], &[2], passes.iter().map(row))
 }

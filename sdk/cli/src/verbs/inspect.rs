@@ -6,6 +6,7 @@ use crate::text::{bytes, count, table};
 use crate::ui::Answer;
 use ottava::{Model, Summary, TensorType};
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 /// Inputs, outputs, operators, parameters and multiply-accumulates of a model.
@@ -35,6 +36,9 @@ fn human(args: &Args, model: &Model, s: &Summary) -> String {
     for (label, list) in [("input", &s.inputs), ("output", &s.outputs), ("state", &s.states)] {
         list.iter().for_each(|(name, ty)| text.push_str(&format!("{label:7} {name}: {ty}\n")));
     }
+    if !s.requant.is_empty() {
+        text.push_str(&format!("requantization: {}\n", modes(&s.requant)));
+    }
     if !s.symbols.is_empty() {
         text.push_str(&format!("symbolic dimensions: {}\n", s.symbols.join(", ")));
     }
@@ -43,15 +47,20 @@ fn human(args: &Args, model: &Model, s: &Summary) -> String {
     text
 }
 
+/// `q31_double 8, q31_single 1`: nodes by their requantization mode.
+pub fn modes(requant: &BTreeMap<&'static str, usize>) -> String {
+    requant.iter().map(|(mode, n)| format!("{mode} {n}")).collect::<Vec<_>>().join(", ")
+}
+
 /// Describes a model.
 pub fn run(args: &Args, cx: &Context) -> Result<Answer> {
-    let model = Model::load(&args.model)?;
+    let model = cx.load(&args.model)?;
     cx.ui.diagnostics(&model.diagnostics);
     let s = model.summary()?;
     let list = |values: &[(String, TensorType)]| values.iter().map(|(n, t)| value(n, t)).collect::<Vec<_>>();
     let json = json!({
         "inputs": list(&s.inputs), "outputs": list(&s.outputs), "states": list(&s.states), "ops": s.ops, "params": s.params, "macs": s.macs,
-        "quantized_ops": s.quantized_ops, "size_bytes": model.size_bytes, "symbols": s.symbols,
+        "quantized_ops": s.quantized_ops, "requant": s.requant, "size_bytes": model.size_bytes, "symbols": s.symbols,
     });
     Ok(Answer::new(human(args, &model, &s), json))
 }

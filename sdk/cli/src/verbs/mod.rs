@@ -3,7 +3,7 @@
 use crate::args::Global;
 use crate::failure::Result;
 use crate::ui::{Answer, Ui};
-use ottava::{Config, Registry};
+use ottava::{Config, Model, Registry, RequantMode};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -65,6 +65,8 @@ verbs! {
 pub struct Context {
     /// Drivers and configuration.
     pub registry: Registry,
+    /// The mode of a TFLite model's integers, if one was asked for.
+    pub requant: Option<RequantMode>,
     /// The terminal.
     pub ui: Ui,
 }
@@ -80,9 +82,16 @@ impl Context {
             None if Path::new(DEFAULT_CONFIG).is_file() => Config::load(DEFAULT_CONFIG)?,
             None => Config::default(),
         };
+        let requant = global.requant.or(config.force_requantize);
+        let config = Config { force_requantize: requant, ..config };
         let (cpu, npu) = (Arc::new(ottava_driver_cpu::CpuDriver), Arc::new(ottava_driver_npu::NpuDriver::new()));
         let registry = Registry::new().with(cpu).with(npu).configured(config).load_libraries();
         let ui = Ui { json: global.json, quiet: global.quiet, verbose: global.verbose > 0 };
-        Ok(Self { registry, ui })
+        Ok(Self { registry, requant, ui })
+    }
+
+    /// Reads a model, in the mode that was asked for.
+    pub fn load(&self, path: &Path) -> Result<Model> {
+        Ok(Model::load_as(path, self.requant)?)
     }
 }

@@ -18,7 +18,8 @@ use std::path::{Path, PathBuf};
 #[command(after_help = "Examples:
   ottava quantize model.onnx --data images.npz -o model_int8.onnx
   ottava quantize model.onnx --calibration model.calib --method mse -o model_int8.onnx
-  ottava quantize model.onnx --dynamic -o model_int8.onnx")]
+  ottava quantize model.onnx --dynamic -o model_int8.onnx
+  ottava quantize model.onnx --dynamic --weights s4 --block 32 -o model_int4.onnx")]
 #[command(group(clap::ArgGroup::new("source").required(true).args(["data", "calibration", "dynamic"])))]
 pub struct Args {
     /// The float model.
@@ -48,11 +49,14 @@ pub struct Args {
     #[arg(long, value_name = "TYPE", value_parser = clap::builder::PossibleValuesParser::new(["u8", "s8", "u16", "s16", "f16", "bf16"]))]
     activations: Option<String>,
     /// Storage of weights [default: s8].
-    #[arg(long, value_name = "TYPE", value_parser = clap::builder::PossibleValuesParser::new(["s8", "u8", "s4"]))]
+    #[arg(long, value_name = "TYPE", value_parser = clap::builder::PossibleValuesParser::new(["s8", "u8", "s4", "u4"]))]
     weights: Option<String>,
     /// One scale per weight tensor instead of one per output channel.
     #[arg(long)]
     per_tensor: bool,
+    /// One scale for so many consecutive weights along the reduction: stored as integers, computed with as floats.
+    #[arg(long, value_name = "N", conflicts_with = "per_tensor")]
+    block: Option<std::num::NonZeroUsize>,
     /// Zero points in the middle of the range.
     #[arg(long)]
     symmetric: bool,
@@ -65,7 +69,7 @@ pub struct Args {
     /// At most this share of the multiply-accumulates may stay in float, 0 to 1.
     #[arg(long, value_name = "SHARE", value_parser = crate::options::share, allow_negative_numbers = true)]
     max_float_macs: Option<f64>,
-    /// Quantize by the recipe alone, however large the error.
+    /// Quantize by the recipe alone, however large the error; what no chosen device has is an error.
     #[arg(long, conflicts_with = "target_sqnr")]
     strict: bool,
     /// Form of the file [default: qdq].
@@ -87,7 +91,6 @@ fn check_used(args: &Args) -> Result<()> {
     let source = if args.dynamic { "--dynamic" } else { "--calibration" };
     let n = &args.network;
     let of_runs = [
-        ("--device", n.device.device.is_some()),
         ("--threads", n.device.threads.is_some()),
         ("--isa", n.device.isa.is_some()),
         ("--batch", n.batch.is_some()),
@@ -96,7 +99,7 @@ fn check_used(args: &Args) -> Result<()> {
     ];
     let of_ranges = [
         ("--method", args.method.is_some()),
-        ("--activations", args.activations.as_deref().is_some_and(|name| name != "u8")),
+        ("--activations", args.activations.as_deref().is_some_and(|name| !["u8", "f16", "bf16"].contains(&name))),
         ("--symmetric", args.symmetric),
     ];
     let without_data = of_runs.into_iter().filter(|_| args.data.is_none());
@@ -124,6 +127,9 @@ fn recipe(args: &Args) -> Result<Recipe> {
     }
     if args.per_tensor {
         recipe.weights.granularity = Granularity::PerTensor;
+    }
+    if let Some(block) = args.block {
+        recipe.weights.granularity = Granularity::Blocked(block.get());
     }
     recipe.activations.symmetric |= args.symmetric;
     recipe.integer_only |= args.integer_only;
@@ -167,7 +173,7 @@ pub fn run(args: &Args, cx: &Context) -> Result<Answer> {
         taken.push(output);
     }
     let recipe = recipe(args)?;
-    let model = Model::load(&args.model)?;
+    let model = cx.load(&args.model)?;
     cx.ui.diagnostics(&model.diagnostics);
     let mut quantized = quantize(args, cx, &model, recipe.clone())?;
     if args.format.as_deref() == Some("qoperator") {

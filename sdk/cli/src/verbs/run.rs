@@ -89,7 +89,7 @@ pub fn partitions(list: &[PartitionReport]) -> Vec<Value> {
 
 /// Runs once.
 pub fn run(args: &Args, cx: &Context) -> Result<Answer> {
-    let model = Model::load(&args.model)?;
+    let model = cx.load(&args.model)?;
     let inputs = inputs(args, &model)?;
     let read = files_read(args);
     if let Some(profile) = &args.profile {

@@ -1,31 +1,37 @@
 //! `ottava simulate`: how many cycles a chip takes, and where they go.
 
+mod model;
+mod page;
+mod sweep;
+
 use super::Context;
 use crate::failure::{Failure, Result};
-use crate::options::{NetworkArgs, refuse_same, write_file};
+use crate::options::{NetworkArgs, refuse_same, shard, write_file};
 use crate::text::{count, table};
 use crate::ui::Answer;
-use ottava::{Config, DeviceEntry, Model, Placement, Session};
-use ottava_driver_npu::{NodeCycles, NpuDevice, NpuDriver};
+use model::{OnChip, Workload, energy_json, energy_text};
 use ottava_npu::config::{NpuConfig, Timing};
-use ottava_npu::layers::{self, LayerReport, Report};
+use ottava_npu::layers::{self, Layer, LayerReport, Report};
+use ottava_npu::trace;
 use serde_json::json;
 use std::collections::BTreeMap;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
-/// Simulate a list of layers, or a quantized model, on a chip.
+/// Simulate a list of layers, or a quantized model, on a chip, or on many.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  ottava simulate --layers layers.csv --npu edge16 -o cycles.csv
+  ottava simulate layers.csv --npu edge16 -o cycles.csv
   ottava simulate --layers layers.csv --npu chip.ron --mode fold_serial -o cycles.csv --json
-  ottava simulate model_int8.onnx --npu edge16 -o cycles.csv")]
+  ottava simulate model_int8.onnx --npu edge16 -o cycles.csv --report cycles.html --trace cycles.json
+  ottava simulate model_int8.onnx --npu edge16 --sweep sweep.ron -o points.csv --report sweep.html
+  ottava simulate model_int8.onnx --npu edge16 --sweep sweep.ron --shard 2/8 --resume -o part2.csv
+  ottava simulate --npu edge16 --sweep sweep.ron --merge part1.csv part2.csv -o points.csv")]
 pub struct Args {
-    /// A quantized model; its int8 operators run on the simulated chip. Or give `--layers`.
-    #[arg(conflicts_with = "layers")]
+    /// A quantized model, whose int8 operators run on the simulated chip; or a list of layers that ends in `.csv`.
+    #[arg(conflicts_with_all = ["layers", "merge"])]
     model: Option<PathBuf>,
     /// A list of layers: columns network, layer, kind, M, N, K, channels, count.
-    #[arg(long, value_name = "L.csv")]
+    #[arg(long, value_name = "L.csv", conflicts_with = "merge")]
     layers: Option<PathBuf>,
     /// The chip: a preset's name, or an `Npu(...)` file.
     #[arg(long, value_name = "N.ron", default_value = "edge16")]
@@ -33,9 +39,27 @@ pub struct Args {
     /// How folds follow each other; the chip's own way if left out.
     #[arg(long, value_name = "MODE", value_enum)]
     mode: Option<Mode>,
-    /// One row per layer.
+    /// One row per layer, or per point of a sweep.
     #[arg(short, long, value_name = "OUT.csv")]
     output: PathBuf,
+    /// Every configuration of a `Sweep(...)` file: lists or ranges of any keys of the chip.
+    #[arg(long, value_name = "S.ron")]
+    sweep: Option<PathBuf>,
+    /// Keep the rows that OUT.csv has already, if they are results of the same.
+    #[arg(long, requires = "sweep", conflicts_with = "merge")]
+    resume: bool,
+    /// Only part I of N of the points, I from 1 to N.
+    #[arg(long, value_name = "I/N", value_parser = shard, requires = "sweep", conflicts_with = "merge")]
+    shard: Option<ottava::Shard>,
+    /// Join the tables of all shards.
+    #[arg(long, value_name = "PART.csv", num_args = 1.., requires = "sweep")]
+    merge: Vec<PathBuf>,
+    /// A page with roofline, stalls and, of a sweep, all points; one file that loads nothing.
+    #[arg(long, value_name = "R.html")]
+    report: Option<PathBuf>,
+    /// When every instruction and transfer runs, for Perfetto; of a model.
+    #[arg(long, value_name = "T.json", conflicts_with_all = ["layers", "sweep"])]
+    trace: Option<PathBuf>,
     #[command(flatten)]
     network: NetworkArgs,
 }
@@ -62,19 +86,67 @@ impl From<Mode> for Timing {
     }
 }
 
+/// One layer or node, for drawings.
+pub struct Simulated {
+    name: String,
+    macs: u64,
+    total: u64,
+    compute: u64,
+    stalls: BTreeMap<&'static str, u64>,
+    dram_bytes: u64,
+}
+
+impl Args {
+    /// The file of layers, whichever way it is named.
+    fn list(&self) -> Option<&Path> {
+        let is_list = |p: &&PathBuf| p.extension().is_some_and(|e| e.eq_ignore_ascii_case("csv"));
+        self.layers.as_ref().or(self.model.as_ref().filter(is_list)).map(PathBuf::as_path)
+    }
+
+    /// The file that is simulated.
+    fn workload(&self) -> Result<&Path> {
+        let path = self.list().or(self.model.as_deref());
+        path.ok_or_else(|| Failure::Usage("name a model, or a list of layers: `--layers L.csv`".into()))
+    }
+
+    /// Nothing is written over what is read, and no two results have one name.
+    fn check_files(&self, cx: &Context) -> Result<()> {
+        let read = self.model.iter().chain(&self.layers).chain(&self.sweep).map(PathBuf::as_path);
+        let mut read: Vec<&Path> = read.chain([Path::new(&self.npu)]).collect();
+        read.extend(self.merge.iter().map(PathBuf::as_path));
+        for output in std::iter::once(&self.output).chain(&self.report).chain(&self.trace) {
+            refuse_same(output, &read, cx)?;
+            read.push(output);
+        }
+        Ok(())
+    }
+}
+
 /// Simulates.
 pub fn run(args: &Args, cx: &Context) -> Result<Answer> {
     let mut config = chip(&args.npu)?;
-    let read = args.model.iter().chain(&args.layers).map(PathBuf::as_path).chain([Path::new(&args.npu)]);
-    refuse_same(&args.output, &read.collect::<Vec<_>>(), cx)?;
+    args.check_files(cx)?;
     if let Some(mode) = args.mode {
         config.array.timing = mode.into();
     }
-    match (&args.layers, &args.model) {
-        (Some(list), _) => of_layers(args, list, &config, cx),
-        (None, Some(model)) => of_model(args, model, &config, cx),
-        (None, None) => Err(Failure::Usage("name a model, or a list of layers: `--layers L.csv`".into())),
+    if let Some(spec) = &args.sweep {
+        let (swept, answer) = sweep::run(args, spec, &config, cx)?;
+        return reported(args, answer, || page::of_sweep(&swept, &config));
     }
+    match args.list() {
+        Some(list) => of_layers(args, list, &config, cx),
+        None => of_model(args, args.workload()?, &config, cx),
+    }
+}
+
+/// Writes the page, if one is wanted.
+fn reported(args: &Args, mut answer: Answer, page: impl FnOnce() -> ottava::page::Page) -> Result<Answer> {
+    if let Some(path) = &args.report {
+        write_file(path, ottava::page::render(&page()).as_bytes())?;
+        answer.text += &format!("report: {}\n", path.display());
+        answer.json["report"] = json!(path);
+    }
+    Ok(answer)
 }
 
 /// The chip of a preset's name or of a file.
@@ -87,7 +159,8 @@ fn chip(text: &str) -> Result<NpuConfig> {
     NpuConfig::parse(&content).map_err(|e| bad(e.in_file(text).to_string()))
 }
 
-fn of_layers(args: &Args, list: &Path, config: &NpuConfig, cx: &Context) -> Result<Answer> {
+/// The layers of a list.
+fn read_list(list: &Path) -> Result<Vec<Layer>> {
     let bad = |code: &str, e: String| Failure::Error(ottava::Error::invalid(code, e).in_file(list));
     let size = std::fs::metadata(list).map_or(0, |m| if m.is_file() { m.len() } else { u64::MAX });
     if size > layers::MAX_BYTES {
@@ -95,126 +168,58 @@ fn of_layers(args: &Args, list: &Path, config: &NpuConfig, cx: &Context) -> Resu
         return Err(bad(ottava::codes::DATA_FILE, what));
     }
     let text = std::fs::read_to_string(list).map_err(|e| bad(ottava::codes::DATA_FILE, format!("cannot read: {e}")))?;
-    let name = list.display().to_string();
-    let wrong =
-        |e: layers::LayersError| Failure::Error(ottava::Error::invalid(ottava::codes::DATA_FILE, e.to_string()));
-    let parsed = layers::parse(&text, &name).map_err(wrong)?;
-    let report = layers::simulate(&parsed, config, None).map_err(wrong)?;
+    layers::parse(&text, &list.display().to_string()).map_err(|e| wrong_list(&e))
+}
+
+fn wrong_list(e: &layers::LayersError) -> Failure {
+    Failure::Error(ottava::Error::invalid(ottava::codes::DATA_FILE, e.to_string()))
+}
+
+fn of_layers(args: &Args, list: &Path, config: &NpuConfig, cx: &Context) -> Result<Answer> {
+    if args.trace.is_some() {
+        return Err(Failure::Usage("a list of layers has closed forms and no instructions: no `--trace`".into()));
+    }
+    let parsed = read_list(list)?;
+    let report = layers::simulate(&parsed, config, None).map_err(|e| wrong_list(&e))?;
     report.warnings.iter().for_each(|w| cx.ui.warn(w));
     write_file(&args.output, report.csv().as_bytes())?;
-    Ok(Answer::new(human(&report, &args.output), json!(report)))
+    let energy = report.energy_fj(config);
+    let text = human(&report, &args.output) + &format!("energy: {}\n", energy_text(config, energy));
+    let mut json = json!(report);
+    json["energy"] = energy_json(config, energy);
+    reported(args, Answer::new(text, json), || page::of_layers(list, &report, config))
 }
 
 /// A quantized model: the chip takes the int8 operators, the CPU the rest.
 fn of_model(args: &Args, path: &Path, config: &NpuConfig, cx: &Context) -> Result<Answer> {
-    let chip = tempfile(config)?;
-    let model = Model::load(path)?;
-    model.expect_graph()?;
-    let device = |id: &str, options: &[(&str, String)]| DeviceEntry {
-        id: id.to_owned(),
-        driver: id.to_owned(),
-        options: options.iter().map(|(k, v)| ((*k).to_owned(), v.clone())).collect(),
-    };
-    let chip_path = chip.path().display().to_string();
-    let both = Config {
-        devices: vec![device("npu", &[("config", chip_path)]), device("cpu", &[])],
-        placement: Placement::Priority(vec!["npu".to_owned(), "cpu".to_owned()]),
-        ..Config::default()
-    };
-    let registry = cx.registry.clone().configured(both);
-    let options = args.network.session(&registry, &model)?;
-    let session = Session::new(&model, &registry, &options)?;
-    cx.ui.diagnostics(&session.report().diagnostics);
-    let options = [("config".to_owned(), chip.path().display().to_string())].into();
-    let failed = |e: ottava::HalError| Failure::Error(ottava::Error::from(e));
-    let device = NpuDriver::new().open_npu("npu", &options).map_err(failed)?;
-    let rows = model_rows(&session, &device)?;
-    write_file(&args.output, model_csv(&rows, config).as_bytes())?;
-    let others = session.plan().partitions.iter().filter(|p| p.device != "npu");
-    let elsewhere = others.map(|p| p.program.nodes.len()).sum();
-    Ok(model_answer(&rows, elsewhere, config, &args.output))
-}
-
-/// The chip as a file, which is how a device is told about it.
-fn tempfile(config: &NpuConfig) -> Result<tempfile::NamedTempFile> {
-    let fail = |e: std::io::Error| {
-        Failure::Error(ottava::Error::invalid(ottava::codes::DATA_WRITE, format!("cannot write a temporary file: {e}")))
-    };
-    let mut file = tempfile::Builder::new().suffix(".ron").tempfile().map_err(fail)?;
-    file.write_all(config.to_ron().as_bytes()).map_err(fail)?;
-    Ok(file)
-}
-
-/// What one node of the chip takes, from the timing of its command stream.
-fn model_rows(session: &Session, chip: &NpuDevice) -> Result<Vec<NodeCycles>> {
-    let on_chip = session.plan().partitions.iter().filter(|p| p.device == "npu");
-    let cycles = |p: &ottava::Partition| {
-        let failed = |e: ottava::HalError| Failure::Error(ottava::Error::from(e));
-        chip.cycles(&p.program).map_err(failed)
-    };
-    Ok(on_chip.map(cycles).collect::<Result<Vec<_>>>()?.into_iter().flatten().collect())
-}
-
-/// Stalls of several nodes, by reason.
-fn stalls<'a>(rows: impl Iterator<Item = &'a NodeCycles>) -> BTreeMap<&'static str, u64> {
-    let mut sum = BTreeMap::new();
-    for (reason, n) in rows.flat_map(|r| &r.stalls) {
-        *sum.entry(*reason).or_insert(0) += n;
+    let on_chip = Workload::load(args, path, cx)?.on(config, cx, true)?;
+    write_file(&args.output, on_chip.csv(config).as_bytes())?;
+    let mut answer = on_chip.answer(config, &args.output);
+    if let Some(path) = &args.trace {
+        write_file(path, traced(&on_chip, config).as_bytes())?;
+        answer.text += &format!("trace: {}\n", path.display());
+        answer.json["trace"] = json!(path);
     }
-    sum
+    reported(args, answer, || page::of_model(&on_chip, config))
 }
 
-fn utilization(macs: u64, cycles: u64, config: &NpuConfig) -> f64 {
-    if cycles == 0 { 0.0 } else { macs as f64 / (cycles as f64 * config.n_elements() as f64) }
-}
-
-fn model_csv(rows: &[NodeCycles], config: &NpuConfig) -> String {
-    let reasons: Vec<&str> = stalls(rows.iter()).into_keys().collect();
-    let mut text = String::from("layer,macs,Total Cycles,compute");
-    reasons.iter().for_each(|r| text += &format!(",{r}"));
-    text += ",Overall Util %,dram_bytes\n";
-    for r in rows {
-        let name = r.node.replace('"', "\"\"");
-        text += &format!("\"{name}\",{},{},{}", r.macs, r.total, r.compute);
-        reasons.iter().for_each(|reason| text += &format!(",{}", r.stalls.get(reason).copied().unwrap_or(0)));
-        text += &format!(",{:.3},{}\n", utilization(r.macs, r.total, config) * 100.0, r.dram_bytes);
-    }
-    text
-}
-
-fn model_answer(rows: &[NodeCycles], elsewhere: usize, config: &NpuConfig, output: &Path) -> Answer {
-    let sum = |of: fn(&NodeCycles) -> u64| rows.iter().map(of).fold(0, u64::saturating_add);
-    let (total, compute, macs) = (sum(|r| r.total), sum(|r| r.compute), sum(|r| r.macs));
-    let stalled = stalls(rows.iter());
-    let share = utilization(macs, total, config);
-    let cells = |r: &NodeCycles| {
-        let worst = r.stalls.iter().max_by_key(|(_, n)| **n).filter(|(_, n)| **n > 0);
-        let worst = worst.map_or("-".to_owned(), |(reason, n)| format!("{reason} {n}"));
-        let share = format!("{:.1} %", utilization(r.macs, r.total, config) * 100.0);
-        vec![r.node.clone(), count(r.macs), r.total.to_string(), r.compute.to_string(), worst, share]
+/// The partitions of a model one behind the other; what other devices do between them takes no time here.
+fn traced(on_chip: &OnChip, config: &NpuConfig) -> String {
+    let names: Vec<String> = on_chip.rows.iter().map(|r| r.node.clone()).collect();
+    let mut offset = 0;
+    let part = |(timed, first): &'_ (ottava_npu::timing::Timed, usize)| {
+        let at = offset;
+        offset += timed.timing.total_cycles;
+        (at, *first)
     };
-    let header = ["node", "MACs", "cycles", "computing", "longest stall", "utilization"];
-    let mut text = table(&header, &[1, 2, 3, 5], rows.iter().map(cells));
-    let list: Vec<String> = stalled.iter().map(|(reason, n)| format!("{reason} {n}")).collect();
-    text += &format!(
-        "\n{}: {total} cycles, {compute} of them computing, {:.1} % of its peak\nstalls: {}\n",
-        config.name,
-        share * 100.0,
-        list.join(", ")
-    );
-    text += &format!("{elsewhere} nodes run on other devices\nwritten: {}\n", output.display());
-    let layer = |r: &NodeCycles| {
-        json!({
-            "name": r.node, "macs": r.macs, "total_cycles": r.total, "compute_cycles": r.compute,
-            "stall_cycles": r.stalls, "dram_bytes": r.dram_bytes, "utilization": utilization(r.macs, r.total, config),
-        })
-    };
-    let json = json!({
-        "total_cycles": total, "compute_cycles": compute, "stall_cycles": stalled, "dram_bytes": sum(|r| r.dram_bytes),
-        "macs": macs, "utilization": share, "layers": rows.iter().map(layer).collect::<Vec<_>>(),
-        "nodes_elsewhere": elsewhere,
-    });
-    Answer::new(text, json)
+    let places: Vec<(u64, usize)> = on_chip.parts.iter().map(part).collect();
+    let parts: Vec<trace::Part<'_>> = on_chip
+        .parts
+        .iter()
+        .zip(&places)
+        .map(|((timed, _), (offset, first))| trace::Part { timed, offset: *offset, nodes: &names[*first..] })
+        .collect();
+    trace::chrome(config, &parts)
 }
 
 fn row(l: &LayerReport) -> Vec<String> {

@@ -72,7 +72,7 @@ pub fn layer_json(layers: &[Layer]) -> Vec<Value> {
 
 /// Compares.
 pub fn run(args: &Args, cx: &Context) -> Result<Answer> {
-    let model = Model::load(&args.model)?;
+    let model = cx.load(&args.model)?;
     let original = Model::load(&args.original)?;
     let data = Data::load(&args.data, preprocess(args.recipe.as_ref())?.as_ref())?;
     let session = args.network.session(&cx.registry, &model)?;

@@ -3,6 +3,7 @@
 //! Upper limits keep every later product inside u64: they are far above any device and far below an overflow.
 
 use super::{Dram, NpuConfig, Scratchpad};
+use crate::fault::Injection;
 use crate::isa::vector_op_names;
 use crate::suggest::{excerpt, hint};
 
@@ -67,11 +68,24 @@ impl NpuConfig {
         between(&["queues", "depth", "vec"], depth.vec.into(), 1, 65_536)?;
         between(&["queues", "depth", "st"], depth.st.into(), 1, 65_536)?;
         between(&["queues", "decode_cycles"], self.queues.decode_cycles.into(), 0, 1 << 20)?;
-        let Dram::Simple { bytes_per_cycle, latency } = self.dram;
-        rate(&["dram", "bytes_per_cycle"], bytes_per_cycle)?;
-        between(&["dram", "latency"], latency, 0, 1 << 32)?;
+        self.check_dram()?;
         rate(&["realtime"], self.realtime.unwrap_or(1.0))?;
         between(&["watchdog_cycles"], self.watchdog_cycles.unwrap_or(1), 1, u64::MAX)
+    }
+
+    fn check_dram(&self) -> Rule {
+        rate(&["dram", "bytes_per_cycle"], self.dram.bytes_per_cycle())?;
+        between(&["dram", "latency"], self.dram.latency(), 0, 1 << 32)?;
+        let Dram::Banked { channels, banks, row_bytes, row_miss, turnaround, bytes_per_cycle, .. } = self.dram else {
+            return Ok(());
+        };
+        between(&["dram", "channels"], channels.into(), 1, 64)?;
+        between(&["dram", "banks"], banks.into(), 1, 1024)?;
+        between(&["dram", "row_bytes"], row_bytes.into(), 16, 1 << 20)?;
+        between(&["dram", "row_miss"], row_miss.into(), 0, 1 << 20)?;
+        between(&["dram", "turnaround"], turnaround.into(), 0, 1 << 20)?;
+        // Each channel has its share.
+        rate(&["dram", "bytes_per_cycle"], bytes_per_cycle / f64::from(channels))
     }
 
     fn check_lists(&self) -> Rule {
@@ -89,8 +103,10 @@ impl NpuConfig {
             }
             between(&["vector", "cycles"], cycles.into(), 1, 1 << 20)?;
         }
-        if !self.fault.is_empty() {
-            return problem(&["fault"], "this version models no faults".into(), "leave the list empty");
+        for spec in &self.fault {
+            if let Err((message, help)) = Injection::read(spec) {
+                return problem(&["fault"], message, &help);
+            }
         }
         self.check_energy()
     }

@@ -44,10 +44,12 @@ pub struct NpuConfig {
     pub requant: Vec<RequantKind>,
     /// Energy per event; reports say "no energy table" without it.
     pub energy: Option<Energy>,
-    /// Faults to inject. This version models none: the list must be empty.
+    /// Faults to inject, see [`crate::fault`].
     pub fault: Vec<FaultSpec>,
     /// Whether command streams carry a checksum that the command processor tests.
     pub crc: bool,
+    /// Whether the on-chip memories have a parity bit per byte or accumulator, tested at each read.
+    pub parity: bool,
     /// Cycles after which a submission is given up.
     pub watchdog_cycles: Option<u64>,
     /// How the driver spends wall-clock time: `None` answers at once, `Some(x)` takes `x` times the modelled time.
@@ -211,6 +213,23 @@ pub enum Dram {
         /// Cycles from the request to the first byte.
         latency: u64,
     },
+    /// Channels and banks with rows that are open or not.
+    Banked {
+        /// Bytes per array cycle of all channels together, at best.
+        bytes_per_cycle: f64,
+        /// Cycles from the request to the first byte of an open row.
+        latency: u64,
+        /// Channels, which work at the same time.
+        channels: u32,
+        /// Banks of a channel; each has one row open.
+        banks: u32,
+        /// Bytes of a row.
+        row_bytes: u32,
+        /// Cycles to close a row and open another.
+        row_miss: u32,
+        /// Cycles in which a channel changes between reading and writing.
+        turnaround: u32,
+    },
 }
 
 /// Types of array operands.
@@ -266,6 +285,12 @@ impl NpuConfig {
         u64::from(self.array.rows) * u64::from(self.array.cols)
     }
 
+    /// Bytes of all on-chip memories together.
+    pub fn sram_bytes(&self) -> u64 {
+        let sram = &self.sram;
+        u64::from(sram.a.bytes) + u64::from(sram.w.bytes) + u64::from(sram.acc.bytes)
+    }
+
     /// Elements (of four bytes) of the accumulator memory.
     pub fn acc_elements(&self) -> u32 {
         self.sram.acc.bytes / 4
@@ -283,9 +308,10 @@ impl NpuConfig {
 
     /// A number that differs, for all practical purposes, between different configurations.
     ///
-    /// FNV-1a over the canonical text; name and pacing (`realtime`) do not change what a stream means and stay out.
+    /// FNV-1a over the canonical text; name, pacing (`realtime`), energies and injected faults do not change what a
+    /// stream means and stay out.
     pub fn hash64(&self) -> u64 {
-        let plain = Self { name: String::new(), realtime: None, ..self.clone() };
+        let plain = Self { name: String::new(), realtime: None, energy: None, fault: Vec::new(), ..self.clone() };
         let text = ron::to_string(&plain).unwrap_or_default();
         text.bytes().fold(0xcbf2_9ce4_8422_2325, |h, b| (h ^ u64::from(b)).wrapping_mul(0x100_0000_01b3))
     }
@@ -306,14 +332,16 @@ impl RequantKind {
 impl Dram {
     /// Bytes per cycle at best.
     pub fn bytes_per_cycle(&self) -> f64 {
-        let Self::Simple { bytes_per_cycle, .. } = self;
-        *bytes_per_cycle
+        match self {
+            Self::Simple { bytes_per_cycle, .. } | Self::Banked { bytes_per_cycle, .. } => *bytes_per_cycle,
+        }
     }
 
-    /// Cycles before the first byte of a transfer.
+    /// Cycles before the first byte of a transfer, in an open row where there are rows.
     pub fn latency(&self) -> u64 {
-        let Self::Simple { latency, .. } = self;
-        *latency
+        match self {
+            Self::Simple { latency, .. } | Self::Banked { latency, .. } => *latency,
+        }
     }
 }
 
@@ -333,6 +361,7 @@ impl Default for NpuConfig {
             energy: None,
             fault: Vec::new(),
             crc: false,
+            parity: false,
             watchdog_cycles: None,
             realtime: None,
         }

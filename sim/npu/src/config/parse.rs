@@ -18,6 +18,14 @@ impl NpuConfig {
         Ok(config)
     }
 
+    /// A configuration that was put together by a program, checked as one that was read.
+    pub fn checked(self) -> Result<Self, String> {
+        match self.check() {
+            Ok(()) => Ok(self),
+            Err(problem) => Err(format!("{}; {}", problem.message, problem.help)),
+        }
+    }
+
     /// The preset of this name.
     pub fn preset(name: &str) -> Result<Self, ConfigError> {
         match PRESETS.iter().find(|(preset, _)| *preset == name) {

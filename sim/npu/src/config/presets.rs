@@ -1,6 +1,7 @@
 //! The presets, as the text a user could have written: only what differs from `edge16`.
 //!
-//! `scalesim` and `stonne` reproduce the conventions of those simulators, for the anchors of the validation; the
+//! `scalesim` and `stonne` reproduce the conventions of those simulators, for the anchors of the validation (their values
+//! are the columns of the tables); `edge8` to `server128` are made up. The
 //! product presets (`nvdla2048`, `ethos_u55`, `gemmini`, `tpu_v1`) take sizes and rates from public documents and use
 //! this machine's structure, so they are stand-ins of the same size, not models of those devices' control logic.
 
@@ -77,46 +78,104 @@ const STONNE: &str = r#"Npu(
   dram: Simple(bytes_per_cycle: 1024.0, latency: 0),
 )"#;
 
-// 2048 multipliers at 1 GHz, 512 kB of convolution buffer, 20 GB/s.
+// Every value has its source; `assumed` says that the public documents do not give it.
 const NVDLA2048: &str = r#"Npu(
-  name: "nvdla2048", clock_hz: 1_000_000_000,
-  array: (rows: 64, cols: 32),
-  sram: (a: (bytes: 262144, banks: 8, port_bytes: 64), w: (bytes: 262144, banks: 8, port_bytes: 64),
-         acc: (bytes: 131072, banks: 4)),
-  vector: (lanes: 16),
-  dma: (channels: 2),
-  dram: Simple(bytes_per_cycle: 20.0, latency: 100),
-  dtypes: [S8, S16], requant: [Q31Single],
+  name: "nvdla2048",
+  clock_hz: 1_000_000_000,                   // nvdla/doc primer.rst: performance table, 1 GHz
+  array: (
+    rows: 64,                                // nvdla/hw spec/defs/nv_full.spec: MAC_ATOMIC_C_SIZE_64
+    cols: 32,                                // nv_full.spec: MAC_ATOMIC_K_SIZE_32
+    dataflow: Ws,                            // hardware manual, convolution pipeline: weights stay for a stripe of pixels
+    depthwise: PerChannel,                   // hardware manual: no depthwise mode
+  ),
+  sram: (
+    a: (bytes: 262144,                       // nv_full.spec: CBUF 16 banks of 32 KiB, split evenly between data and weights
+        banks: 8,                            // half of CBUF_BANK_NUMBER_16
+        port_bytes: 64),                     // CBUF_BANK_WIDTH_64
+    w: (bytes: 262144,                       // as a
+        banks: 8,                            // as a
+        port_bytes: 64),                     // as a
+    acc: (bytes: 131072,                     // assumed: assembly and delivery buffers of the accumulator
+          banks: 4),                         // assumed
+  ),
+  vector: (lanes: 16),                       // nv_full.spec: SDP_BS_THROUGHPUT_16
+  dma: (channels: 2),                        // primer.rst: DBB and SRAM interfaces
+  dram: Simple(bytes_per_cycle: 20.0,        // primer.rst: 20 GB/s beside 2048 MACs
+               latency: 100),                // assumed
+  dtypes: [S8, S16],                         // primer.rst: int8, int16 (fp16 is not modelled)
+  requant: [Q31Single],                      // hardware manual, SDP: scale, shift, one rounding
 )"#;
 
-// The 256-MAC variant: 256 multiplications per cycle, small internal buffers, a 64-bit system bus.
 const ETHOS_U55: &str = r#"Npu(
-  name: "ethos_u55", clock_hz: 500_000_000,
-  array: (rows: 16, cols: 16),
-  sram: (a: (bytes: 32768), w: (bytes: 32768), acc: (bytes: 32768)),
-  dma: (channels: 2),
-  dram: Simple(bytes_per_cycle: 8.0, latency: 32),
-  dtypes: [S8, U8, S16], requant: [Q31Double, Q31Single],
+  name: "ethos_u55",
+  clock_hz: 500_000_000,                     // ethos-u-vela vela.ini: Ethos_U55_High_End_Embedded, core_clock=500e6
+  array: (
+    rows: 16,                                // product brief: 256 MACs per cycle in its largest variant
+    cols: 16,                                // assumed: the shape of a systolic stand-in for 256 MACs
+    dataflow: Ws,                            // assumed
+  ),
+  sram: (
+    a: (bytes: 16384),                       // vela architecture_features.py: 48 SHRAM banks of 1 KiB, a third assumed for each use
+    w: (bytes: 16384),                       // as a
+    acc: (bytes: 16384),                     // as a
+  ),
+  vector: (lanes: 16),                       // assumed
+  dma: (channels: 2,                         // technical overview: two AXI ports
+        max_burst: 32),                      // vela.ini: Sram_burst_length=32
+  dram: Simple(bytes_per_cycle: 8.0,         // technical overview: 64-bit AXI; vela.ini: Sram_clock_scale=1.0
+               latency: 32),                 // vela.ini: Sram_read_latency=32
+  dtypes: [S8, U8, S16],                     // technical overview: 8-bit weights, 8- and 16-bit activations
+  requant: [Q31Double, Q31Single],           // vela: TFLite and NATURAL rounding
 )"#;
 
-// 16 x 16 weight-stationary, 256 kB scratchpad (split evenly), 64 kB accumulators, f32 scaling.
 const GEMMINI: &str = r#"Npu(
-  name: "gemmini", clock_hz: 1_000_000_000,
-  array: (rows: 16, cols: 16, dataflow: Ws),
-  sram: (a: (bytes: 131072, banks: 2), w: (bytes: 131072, banks: 2), acc: (bytes: 65536, banks: 2)),
-  dma: (in_flight: 16, max_burst: 64),
-  dram: Simple(bytes_per_cycle: 16.0, latency: 100),
-  dtypes: [S8], requant: [Fp32Rne],
+  name: "gemmini",
+  clock_hz: 1_000_000_000,                   // assumed: the generator has no clock; figures are cycles
+  array: (
+    rows: 16,                                // ucb-bar/gemmini README, default configuration: 16 x 16
+    cols: 16,                                // README
+    dataflow: Ws,                            // README: both dataflows; WS is the one its library uses for convolutions
+  ),
+  sram: (
+    a: (bytes: 131072,                       // README: 256 KiB of scratchpad, split evenly between both operands
+        banks: 2),                           // Configs.scala: sp_banks = 4, half of them
+    w: (bytes: 131072,                       // as a
+        banks: 2),                           // as a
+    acc: (bytes: 65536,                      // README: 64 KiB of accumulators
+          banks: 2),                         // Configs.scala: acc_banks = 2
+  ),
+  dma: (channels: 1,                         // README: one DMA engine
+        in_flight: 16,                       // Configs.scala: max_in_flight_mem_reqs = 16
+        max_burst: 64),                      // Configs.scala: dma_maxbytes = 64
+  dram: Simple(bytes_per_cycle: 16.0,        // Configs.scala: dma_buswidth = 128 bits
+               latency: 100),                // assumed
+  dtypes: [S8],                              // README: int8 inputs, int32 accumulators
+  requant: [Fp32Rne],                        // README: scaling by a float32
 )"#;
 
-// 256 x 256 at 700 MHz, 30 GB/s of weights; the unified buffer is larger than a local address and is cut to 16 MB.
 const TPU_V1: &str = r#"Npu(
-  name: "tpu_v1", clock_hz: 700_000_000,
-  array: (rows: 256, cols: 256, dataflow: Ws),
-  sram: (a: (bytes: 16777216, banks: 16, port_bytes: 256), w: (bytes: 262144, banks: 4, port_bytes: 256),
-         acc: (bytes: 4194304, banks: 4)),
-  vector: (lanes: 256),
-  dma: (channels: 2, max_burst: 256),
-  dram: Simple(bytes_per_cycle: 43.0, latency: 200),
-  dtypes: [S8, U8], requant: [Fp32Rne, Q31Single],
+  name: "tpu_v1",
+  clock_hz: 700_000_000,                     // Jouppi et al. 2017, "In-Datacenter Performance Analysis", section 2: 700 MHz
+  array: (
+    rows: 256,                               // section 2: 256 x 256 MACs
+    cols: 256,                               // section 2
+    dataflow: Ws,                            // section 2: weights are preloaded, data flow in
+  ),
+  sram: (
+    a: (bytes: 16777216,                     // section 2: 24 MiB unified buffer, cut to what a local address reaches
+        banks: 16,                           // assumed
+        port_bytes: 256),                    // section 2: 256 bytes per cycle into the array
+    w: (bytes: 262144,                       // section 2: weight FIFO of four tiles of 64 KiB
+        banks: 4,                            // one per tile
+        port_bytes: 256),                    // as a
+    acc: (bytes: 4194304,                    // section 2: 4 MiB of 32-bit accumulators
+          banks: 4),                         // assumed
+  ),
+  vector: (lanes: 256),                      // section 2: activation unit, 256 values per cycle
+  dma: (channels: 2,                         // section 2: weight memory and host interface
+        max_burst: 256),                     // assumed
+  dram: Simple(bytes_per_cycle: 43.0,        // section 2: weight memory 30 GB/s at 700 MHz
+               latency: 200),                // assumed
+  dtypes: [S8, U8],                          // section 2: signed or unsigned 8-bit operands
+  requant: [Fp32Rne, Q31Single],             // assumed: the paper does not say how results are scaled
 )"#;

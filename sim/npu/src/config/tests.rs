@@ -34,7 +34,8 @@ fn errors_name_place_and_remedy() {
         ("Npu(\n  array: (cols: 8,\n   rows: 0))", (3, 4), "`array.rows` is 0", "1..=1024"),
         ("Npu(sram: (w: (bytes: 100, banks: 3)))", (1, 28), "does not divide 100 bytes", "divisor"),
         ("Npu(dram: Simple(bytes_per_cycle: 0.0, latency: 1))", (1, 18), "bytes_per_cycle` is 0", "must be in"),
-        ("Npu(fault: [(\"token_lost\", \"ex\", 5, 1)])", (1, 5), "models no faults", "empty"),
+        ("Npu(fault: [(\"token_lost\", \"ex\", 5, 1)])", (1, 5), "unknown place \"ex\"", "ld->ex"),
+        ("Npu(fault: [(\"bit_flop\", \"a\", 5, 1)])", (1, 5), "unknown fault", "did you mean `bit_flip`?"),
         ("Npu(vector: (cycles: {\"ad\": 1}))", (1, 14), "operation \"ad\"", "did you mean `add`?"),
     ];
     for (text, (line, column), message, help) in cases {
@@ -75,4 +76,18 @@ fn names_and_numbers_are_printed_short() {
     let rate = message("Npu(dram: Simple(bytes_per_cycle: 1e308, latency: 1))");
     assert!(rate.contains("`dram.bytes_per_cycle` is 1e308;"), "{rate}");
     assert!(message(&format!("Npu({}: 1)", "k".repeat(5000))).len() < 500);
+}
+
+#[test]
+fn every_value_of_a_product_has_its_source() {
+    for name in ["nvdla2048", "ethos_u55", "gemmini", "tpu_v1"] {
+        let (_, text) = PRESETS.iter().find(|(preset, _)| *preset == name).unwrap();
+        let values = text.lines().filter(|line| {
+            let code = line.split("//").next().unwrap_or_default().trim();
+            code.contains(|c: char| c.is_ascii_digit()) && !code.starts_with("name:")
+        });
+        for line in values {
+            assert!(line.contains("//"), "{name}: `{line}` has no source");
+        }
+    }
 }

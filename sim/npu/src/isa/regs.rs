@@ -153,11 +153,12 @@ pub enum Dtype {
     S16 = 3,
     F16 = 4,
     Bf16 = 5,
+    F32 = 6,
 }
 
 impl Dtype {
     /// The types in the order of their codes.
-    pub const ALL: [Self; 6] = [Self::S8, Self::U8, Self::S4, Self::S16, Self::F16, Self::Bf16];
+    pub const ALL: [Self; 7] = [Self::S8, Self::U8, Self::S4, Self::S16, Self::F16, Self::Bf16, Self::F32];
 
     /// The type of this code.
     pub fn from_code(code: u32) -> Option<Self> {
@@ -166,7 +167,7 @@ impl Dtype {
 
     /// The name in assembler text.
     pub const fn name(self) -> &'static str {
-        ["s8", "u8", "s4", "s16", "f16", "bf16"][self as usize]
+        ["s8", "u8", "s4", "s16", "f16", "bf16", "f32"][self as usize]
     }
 
     /// The range of an integer type; `None` for the floats.
@@ -176,7 +177,16 @@ impl Dtype {
             Self::U8 => Some((0, 255)),
             Self::S4 => Some((-8, 7)),
             Self::S16 => Some((-32768, 32767)),
-            Self::F16 | Self::Bf16 => None,
+            Self::F16 | Self::Bf16 | Self::F32 => None,
+        }
+    }
+
+    /// Bytes of an element; nibbles count as one.
+    pub const fn bytes(self) -> u64 {
+        match self {
+            Self::S8 | Self::U8 | Self::S4 => 1,
+            Self::S16 | Self::F16 | Self::Bf16 => 2,
+            Self::F32 => 4,
         }
     }
 }

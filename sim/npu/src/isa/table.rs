@@ -71,7 +71,7 @@ pub mod flags {
     pub const PC: u16 = 1;
     /// ADD, MUL: the zero point is added before rounding (com.microsoft QLinear forms).
     pub const QLIN: u16 = 1;
-    /// ADD, SUB, MUL: the TFLite form in the Q31 mode of RQ_MODE.
+    /// ADD, SUB, MUL, RESCALE: the TFLite form in the Q31 mode of RQ_MODE. SOFTMAX: TFLite's, without a table.
     pub const TFL: u16 = 2;
     /// Binary operations: every row uses row 0 of the second operand.
     pub const BROW: u16 = 4;
@@ -169,8 +169,8 @@ instructions! {
     Redmax 0x39 "REDMAX" VEC, [Local Local None], &[], VEC, Some("redmax"), "b[n] = maximum over the M rows of a[m][n].";
     Cmp 0x3A "CMP" VEC, [Local Local Local], COMPARE, VEC, Some("cmp"), "c = 1 where a compares to b as EQ, LT, GT say.";
     Cast 0x3B "CAST" VEC, [Local Local None], &[], VEC, Some("cast"), "b = a clamped to CLAMP_LO..CLAMP_HI, in another type.";
-    Rescale 0x3C "RESCALE" VEC, [Local Local None], &[], VEC, Some("rescale"), "b = a in other parameters: from SA ZA to SO ZO.";
-    Softmax 0x3D "SOFTMAX" VEC, [Local Local None], &[], VEC, Some("softmax"), "Softmax of M rows of N, 256 u32 at LUT.";
+    Rescale 0x3C "RESCALE" VEC, [Local Local None], &[("TFL", flags::TFL)], VEC, Some("rescale"), "b = a in other parameters: from SA ZA to SO ZO.";
+    Softmax 0x3D "SOFTMAX" VEC, [Local Local None], &[("TFL", flags::TFL)], VEC, Some("softmax"), "Softmax of M rows of N, 256 u32 at LUT.";
     Pool 0x40 "POOL" VEC, [Local Local None], POOLS, POOL, Some("pool"), "Maximum or average of windows of image a.";
     Xpose 0x41 "XPOSE" VEC, [Local Local None], &[], POOL, Some("xpose"), "b[n][m] = a[m][n].";
     Wait 0x50 "WAIT" ANY, [Event None None], &[], EVENT, None, "Takes one signal of event a.";

@@ -40,7 +40,7 @@ impl Report {
 }
 
 /// A cell, quoted where it has to be.
-fn cell(text: &str) -> Cow<'_, str> {
+pub(crate) fn cell(text: &str) -> Cow<'_, str> {
     if text.contains([',', '"', '\n', '\r']) {
         format!("\"{}\"", text.replace('"', "\"\"")).into()
     } else {

@@ -21,3 +21,6 @@ pub use error::LayersError;
 pub use parse::{Kind, Layer, MAX_BYTES, parse};
 pub use report::{LayerReport, NetworkReport, Report, Stalls, Totals, TrafficReport};
 pub use simulate::simulate;
+
+pub(crate) use csv::cell;
+pub(crate) use parse::quoted_cells;

@@ -181,7 +181,7 @@ fn cells<'l>(line: &'l str, file: &str, number: usize) -> Result<Vec<Cow<'l, str
 }
 
 /// The cells of a line with quotes; `None` if the last quote is not closed.
-fn quoted_cells(line: &str) -> Option<Vec<String>> {
+pub(crate) fn quoted_cells(line: &str) -> Option<Vec<String>> {
     let mut cells = vec![String::new()];
     let mut quoted = false;
     let mut chars = line.chars().peekable();

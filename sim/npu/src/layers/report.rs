@@ -2,6 +2,9 @@
 
 use super::LayersError;
 use crate::analytic::{self, Traffic, utilization};
+use crate::sweep::Figures;
+use crate::timing::{N_REASONS, Reason};
+use crate::{Counters, NpuConfig, energy};
 use serde::Serialize;
 
 /// A simulated list of layers. Keys are stable; sums count a layer as often as its network has it.
@@ -120,6 +123,55 @@ pub struct TrafficReport {
 impl From<Traffic> for TrafficReport {
     fn from(Traffic { a, w, psum_in, out, psum_out }: Traffic) -> Self {
         Self { a_reads: a, w_reads: w, psum_reads: psum_in, o_writes: out, psum_writes: psum_out }
+    }
+}
+
+impl LayerReport {
+    /// What one layer counts: loads fill scratchpads, stores empty accumulators.
+    pub fn counters(&self) -> Counters {
+        let t = &self.dram;
+        let (loads, stores) = (t.a_reads.saturating_add(t.w_reads), t.o_writes);
+        Counters {
+            macs: self.totals.macs,
+            sram_bytes_read: self.sram_a_reads.saturating_add(self.sram_w_reads),
+            sram_bytes_written: loads,
+            acc_read: stores.saturating_add(t.psum_writes / 4),
+            acc_written: self.sram_o_writes,
+            dram_bytes_read: loads.saturating_add(t.psum_reads),
+            dram_bytes_written: stores.saturating_add(t.psum_writes),
+            ..Counters::default()
+        }
+    }
+}
+
+impl Report {
+    /// Femtojoules of everything; `None` without a table.
+    pub fn energy_fj(&self, config: &NpuConfig) -> Option<u128> {
+        let table = config.energy.as_ref()?;
+        let one = |l: &LayerReport| {
+            let all = energy::bill(table, &l.counters(), l.totals.total_cycles).total_fj();
+            all.saturating_mul(l.count.into())
+        };
+        Some(self.layers.iter().map(one).fold(0, u128::saturating_add))
+    }
+
+    /// The figures of a sweep's row.
+    pub fn figures(&self, config: &NpuConfig) -> Figures {
+        let t = &self.totals;
+        let mut stalls = [0; N_REASONS];
+        stalls[Reason::DmaIn as usize] = t.stall_cycles.dma_in;
+        stalls[Reason::DmaOut as usize] = t.stall_cycles.dma_out;
+        stalls[Reason::Drain as usize] = t.stall_cycles.drain;
+        Figures {
+            total_cycles: t.total_cycles,
+            compute_cycles: t.compute_cycles,
+            stalls,
+            macs: t.macs,
+            sram_bytes: config.sram_bytes(),
+            dram_bytes: t.dram_bytes,
+            energy_fj: self.energy_fj(config),
+            elsewhere: 0,
+        }
     }
 }
 

@@ -1,8 +1,8 @@
 //! Products on the array and depthwise convolutions: exact i32 sums of `(x - zx)(w - zw)`.
 //!
 //! Operands are widened to i16 once per instruction (`x - zx` has nine bits), so that the inner loop is a sum of two
-//! products of 16-bit values, which compilers turn into one vector instruction. Sums wrap modulo 2^32; the verifier has
-//! proved that the final values fit.
+//! products of 16-bit values, in the shape that compilers turn into one vector instruction: four columns side by side.
+//! Sums wrap modulo 2^32; the verifier has proved that the final values fit.
 
 use super::Exec;
 use super::memory::{Chip, value};
@@ -12,20 +12,26 @@ use crate::program::{Dwconv, Factor, Gemm, Tile};
 impl Exec<'_, '_> {
     pub(super) fn gemm(&mut self, g: &Gemm) {
         let (k, n) = (g.w.k as usize, g.w.n as usize);
-        let pairs = pack_pairs(&factor(&self.chip, &g.w), k, n);
-        let mut sums = vec![0_i32; n];
-        let mut x = vec![[0_i16; 2]; k.div_ceil(2)];
+        let columns = n.div_ceil(COLUMNS);
+        let weights = pack_pairs(&factor(&self.chip, &g.w), n);
+        let mut sums = vec![[0_i32; COLUMNS]; columns];
+        let mut x = vec![0_i16; k.next_multiple_of(2)];
         for m in 0..g.a.rows {
-            let bytes = self.chip.row(&g.a, m);
-            let centred = |i: usize| bytes.get(i).map_or(0, |&b| centre(b, g.input.dtype, g.input.affine.zp));
-            x.iter_mut().enumerate().for_each(|(p, pair)| *pair = [centred(2 * p), centred(2 * p + 1)]);
-            sums.fill(0);
-            for (pair, row) in x.iter().zip(pairs.chunks_exact(n)) {
+            let bytes = self.chip.row(&g.a, m).iter();
+            let zp = g.input.affine.zp;
+            // The choice of the type is outside the loop over bytes.
+            if g.input.dtype == Dtype::U8 {
+                x.iter_mut().zip(bytes).for_each(|(x, &b)| *x = (i32::from(b) - zp) as i16);
+            } else {
+                x.iter_mut().zip(bytes).for_each(|(x, &b)| *x = (i32::from(b as i8) - zp) as i16);
+            }
+            sums.fill([0; COLUMNS]);
+            for (pair, row) in x.as_chunks().0.iter().zip(weights.chunks_exact(columns)) {
                 if *pair != [0, 0] {
-                    add_products(&mut sums, row, *pair);
+                    add_products(&mut sums, *pair, row);
                 }
             }
-            write(self.chip.acc_row_mut(&g.acc, m), &sums, g.accumulate);
+            write(self.chip.acc_row_mut(&g.acc, m), sums.as_flattened(), g.accumulate);
         }
     }
 
@@ -52,13 +58,19 @@ impl Exec<'_, '_> {
     }
 }
 
-/// `sums[n] += a * row[n][0] + b * row[n][1]`. Products of 16-bit values cannot overflow; wrapping says so to builds that
-/// check.
-fn add_products(sums: &mut [i32], row: &[[i16; 2]], [a, b]: [i16; 2]) {
-    let (a, b) = (i32::from(a), i32::from(b));
-    for (sum, [wa, wb]) in sums.iter_mut().zip(row) {
-        let product = a.wrapping_mul(i32::from(*wa)).wrapping_add(b.wrapping_mul(i32::from(*wb)));
-        *sum = sum.wrapping_add(product);
+/// Columns that are worked on together.
+const COLUMNS: usize = 4;
+
+/// `sums[n] += a * w[n][0] + b * w[n][1]`, the weights of four columns side by side. Products of 16-bit values cannot
+/// overflow; wrapping says so to builds that check. Inlined into a larger loop it is no longer seen as one instruction.
+#[inline(never)]
+fn add_products(sums: &mut [[i32; COLUMNS]], [a, b]: [i16; 2], weights: &[[i16; 2 * COLUMNS]]) {
+    let x = [a, b, a, b, a, b, a, b];
+    for (sums, w) in sums.iter_mut().zip(weights) {
+        let products: [i32; 2 * COLUMNS] = std::array::from_fn(|i| i32::from(x[i]).wrapping_mul(i32::from(w[i])));
+        for (i, sum) in sums.iter_mut().enumerate() {
+            *sum = sum.wrapping_add(products[2 * i].wrapping_add(products[2 * i + 1]));
+        }
     }
 }
 
@@ -79,7 +91,7 @@ fn add_depthwise(sums: &mut [i32], x: &[i16], w: &[i16], multiplier: usize) {
 
 fn write(acc: &mut [i32], sums: &[i32], accumulate: bool) {
     if !accumulate {
-        acc.copy_from_slice(sums);
+        acc.copy_from_slice(&sums[..acc.len()]);
         return;
     }
     acc.iter_mut().zip(sums).for_each(|(acc, sum)| *acc = acc.wrapping_add(*sum));
@@ -110,12 +122,16 @@ fn factor(chip: &Chip, w: &Factor) -> Vec<i16> {
     out
 }
 
-/// Rows 2p and 2p + 1 side by side; a missing last row is zero.
-fn pack_pairs(w: &[i16], k: usize, n: usize) -> Vec<[i16; 2]> {
-    let mut out = Vec::with_capacity(k.div_ceil(2) * n);
+/// Rows 2p and 2p + 1 of `[K][n]` side by side, in blocks of four columns; what is missing is zero.
+fn pack_pairs(w: &[i16], n: usize) -> Vec<[i16; 2 * COLUMNS]> {
+    let columns = n.div_ceil(COLUMNS);
+    let mut out = Vec::with_capacity((w.len() / n.max(1)).div_ceil(2) * columns);
     for rows in w.chunks(2 * n) {
         let (first, second) = rows.split_at(n);
-        out.extend((0..n).map(|i| [first[i], second.get(i).copied().unwrap_or(0)]));
+        out.extend((0..columns).map(|c| {
+            let at = |row: &[i16], i: usize| row.get(c * COLUMNS + i).copied().unwrap_or(0);
+            std::array::from_fn(|i| at(if i % 2 == 0 { first } else { second }, i / 2))
+        }));
     }
     out
 }

@@ -25,6 +25,8 @@ macro_rules! counters {
 counters! {
     instructions "Queued instructions.";
     macs "Multiply-accumulate operations.";
+    macs_s16 "Those of them with 16-bit operands.";
+    macs_f16 "Those of them with floating-point operands.";
     vector_ops "Elementary operations of the vector unit.";
     dram_bytes_read "Bytes read from DRAM.";
     dram_bytes_written "Bytes written to DRAM.";
@@ -38,6 +40,11 @@ counters! {
     saturated_low "Outputs raised to the lower clamp.";
     saturated_high "Outputs lowered to the upper clamp.";
     lut_lookups "Table lookups.";
+    tokens "Tokens waited for.";
+    events "WAIT and SIGNAL instructions.";
+    bank_conflicts "Cycles in which the array or the vector unit waited for a bank of a scratchpad.";
+    row_hits "Accesses of rows that the DRAM had open.";
+    row_misses "Accesses for which the DRAM opened a row.";
 }
 
 #[cfg(test)]
@@ -50,6 +57,6 @@ mod tests {
         a.add(&Counters { macs: u64::MAX, lut_lookups: 2, ..Counters::default() });
         assert_eq!((a.macs, a.lut_lookups), (u64::MAX, 2));
         assert_eq!(a.entries()[1], ("macs", u64::MAX));
-        assert_eq!(a.entries().len(), 15);
+        assert_eq!(a.entries().len(), 22);
     }
 }

@@ -62,7 +62,7 @@ fn outside(tile: &DramTile) -> Fault {
 
 /// The on-chip memories. Tiles lie inside them, which `resolve` has checked against the same configuration.
 #[derive(Clone, Debug)]
-pub(super) struct Chip {
+pub(crate) struct Chip {
     a: Vec<u8>,
     w: Vec<u8>,
     pub acc: Vec<i32>,
@@ -110,10 +110,16 @@ impl Chip {
         out
     }
 
-    /// The values of a byte tile.
+    /// The values of a tile of 8- or 16-bit integers.
     pub fn values(&self, tile: &Tile, dtype: Dtype) -> Vec<i32> {
         let mut out = Vec::with_capacity(tile.units() as usize);
-        (0..tile.rows).for_each(|i| out.extend(self.row(tile, i).iter().map(|&b| value(b, dtype))));
+        for row in (0..tile.rows).map(|i| self.row(tile, i)) {
+            match dtype {
+                Dtype::U8 => out.extend(row.iter().map(|&b| i32::from(b))),
+                Dtype::S16 => out.extend(row.as_chunks().0.iter().map(|b| i32::from(i16::from_le_bytes(*b)))),
+                _ => out.extend(row.iter().map(|&b| i32::from(b as i8))),
+            }
+        }
         out
     }
 
@@ -126,6 +132,16 @@ impl Chip {
     pub fn acc_row_mut(&mut self, tile: &Tile, i: u32) -> &mut [i32] {
         &mut self.acc[tile.row(i)]
     }
+}
+
+/// Writes element `i` of a row of 8- or 16-bit integers.
+#[inline]
+pub(super) fn put(row: &mut [u8], i: usize, v: i32, dtype: Dtype) {
+    if dtype != Dtype::S16 {
+        row[i] = v as u8;
+        return;
+    }
+    row[2 * i..2 * i + 2].copy_from_slice(&(v as i16).to_le_bytes());
 }
 
 /// The value of a byte: signed for s8, unsigned for u8.

@@ -6,6 +6,7 @@
 
 mod array;
 mod counters;
+mod faulty;
 mod memory;
 mod pool;
 mod requant;
@@ -15,14 +16,15 @@ mod transfer;
 mod vector;
 
 pub use counters::Counters;
+pub(crate) use memory::Chip;
 pub use memory::Memory;
 
 use crate::error::{Fault, NpuError, Violation};
+use crate::fault::{self, Injection};
 use crate::isa::{ContainerError, FIRST_FENCE_EVENT, Stream};
 use crate::program::{Step, Work, resolve};
 use crate::timing::{Cost, Timing, cost, simulate};
 use crate::{NpuConfig, verify};
-use memory::Chip;
 use std::collections::BTreeMap;
 
 /// A stream that was verified for one configuration, ready to run.
@@ -51,6 +53,7 @@ pub struct RunReport {
 impl Program {
     /// Resolves, times and verifies a stream; all violations are reported together.
     pub fn load(config: &NpuConfig, stream: Stream) -> Result<Self, NpuError> {
+        let stream = fault::damaged(stream, &Injection::all(config), config.crc)?;
         let mut resolved = resolve(config, &stream);
         let mut violations = verify::header(config, &stream);
         violations.append(&mut resolved.violations);
@@ -59,8 +62,9 @@ impl Program {
         }
         let steps = resolved.steps;
         let priced = steps.iter().map(|step| cost(config, step).map_err(|fault| at(step, fault)));
-        let costs = priced.collect::<Result<Vec<_>, _>>().map_err(|v| NpuError::Rejected(vec![v]))?;
+        let mut costs = priced.collect::<Result<Vec<_>, _>>().map_err(|v| NpuError::Rejected(vec![v]))?;
         let timing = simulate(config, &steps, &resolved.decoded, &costs).map_err(|v| NpuError::Rejected(vec![v]))?;
+        timing.credit(&mut costs);
         let violations = verify::order(&steps, &timing);
         if !violations.is_empty() {
             return Err(NpuError::Rejected(violations));
@@ -119,6 +123,10 @@ impl Program {
             constants: if memory.constants.is_empty() { &self.stream.constants } else { memory.constants },
         };
         memory.check(&self.stream.regions)?;
+        let faults = Injection::all(&self.config);
+        if !faults.is_empty() {
+            return self.run_faulty(&mut memory, faults);
+        }
         let (cycles, limit) = (self.timing.total_cycles, self.config.watchdog_cycles.unwrap_or(u64::MAX));
         if cycles > limit {
             return Err(NpuError::Watchdog { cycles, limit });

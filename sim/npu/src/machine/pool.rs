@@ -7,8 +7,8 @@ use crate::isa::flags;
 use crate::program::Pool;
 use ottava_hal::refmath::elementwise::average_multiplier;
 use ottava_hal::refmath::requant::check_fp32_multiplier;
-use ottava_hal::refmath::tflite::tflite_average;
-use ottava_hal::refmath::{Multiplier, Q31, Requant, RequantMode};
+use ottava_hal::refmath::tflite::{tflite_average, tflite_mean_multiplier};
+use ottava_hal::refmath::{Multiplier, Requant, RequantMode};
 use std::collections::BTreeMap;
 
 impl Exec<'_, '_> {
@@ -78,8 +78,7 @@ impl Means<'_> {
             check_fp32_multiplier(m)?;
             Multiplier::Fp32(m)
         } else {
-            let real = f64::from(input.affine.scale) / (f64::from(target.scale) * f64::from(divisor));
-            Multiplier::Q31(Q31::from_real(real, *mode)?)
+            Multiplier::Q31(tflite_mean_multiplier(input.affine.scale, target.scale, divisor, *mode)?)
         };
         Ok(Requant { mode: *mode, multiplier, zp: target.zp, lo: target.lo, hi: target.hi })
     }

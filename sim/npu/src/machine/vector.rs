@@ -3,12 +3,13 @@
 //! Each instruction reads its operands completely before it writes, so an output may lie on an operand.
 
 use super::Exec;
-use super::memory::value;
+use super::memory::{put, value};
 use super::requant::Table;
 use crate::error::Fault;
-use crate::isa::{Opcode, flags};
+use crate::isa::{Dtype, Opcode, flags};
 use crate::program::{Binary, Operand, Requantize, Tile, Unary};
 use ottava_hal::refmath::tflite::{TfliteAdd, tflite_mul, tflite_mul_multiplier};
+use ottava_hal::refmath::tflite_softmax::TfliteSoftmax;
 use ottava_hal::refmath::{RefmathError, SoftmaxLut, Target, elementwise, epilogue, lut, round, softmax};
 
 type Result<T> = std::result::Result<T, Fault>;
@@ -18,7 +19,7 @@ type Pair = Box<dyn Fn(i32, i32) -> i32>;
 
 impl Exec<'_, '_> {
     pub(super) fn requant(&mut self, from: &Tile, to: &Tile, settings: &Requantize) -> Result<()> {
-        let table = Table::read(&self.chip, settings)?;
+        let table = Table::read(&self.chip, settings, from.len as usize)?;
         for i in 0..from.rows {
             let acc = self.chip.acc_row(from, i).to_vec();
             table.row(&acc, self.chip.row_mut(to, i), &mut self.dynamic);
@@ -33,11 +34,11 @@ impl Exec<'_, '_> {
         to: &Tile,
         settings: &Requantize,
     ) -> Result<()> {
-        let table = Table::read(&self.chip, settings)?;
-        let target = settings.target;
+        let table = Table::read(&self.chip, settings, from.len as usize)?;
+        let (dtype, target) = (settings.output.dtype, settings.output.target);
         let open = Target { lo: i32::MIN, hi: i32::MAX, ..target };
         let x = self.chip.values(other, operand.dtype);
-        for (i, x) in (0..to.rows).zip(x.chunks_exact(to.len as usize)) {
+        for (i, x) in (0..to.rows).zip(x.chunks_exact(from.len as usize)) {
             let acc = self.chip.acc_row(from, i).to_vec();
             let out = self.chip.row_mut(to, i);
             for (n, (acc, &x)) in acc.iter().zip(x).enumerate() {
@@ -49,7 +50,7 @@ impl Exec<'_, '_> {
                     self.dynamic.saturated_low += u64::from(wide < y);
                     self.dynamic.saturated_high += u64::from(wide > y);
                 }
-                out[n] = y as u8;
+                put(out, n, y, dtype);
             }
         }
         Ok(())
@@ -57,24 +58,25 @@ impl Exec<'_, '_> {
 
     pub(super) fn binary(&mut self, b: &Binary) -> Result<()> {
         let constants = |e: RefmathError| Fault::Constants(e.to_string());
-        let f = pair(b, b.target).map_err(constants)?;
+        let (target, dtype) = (b.output.target, b.output.dtype);
+        let f = pair(b, target).map_err(constants)?;
         // The same function under the widest clamp tells which outputs the clamp changed.
-        let open = pair(b, Target { lo: i32::MIN, hi: i32::MAX, ..b.target }).map_err(constants)?;
+        let open = pair(b, Target { lo: i32::MIN, hi: i32::MAX, ..target }).map_err(constants)?;
         let (x, y) = (self.chip.values(&b.a.0, b.a.1.dtype), self.chip.values(&b.b.0, b.b.1.dtype));
-        let (n, width) = (b.out.len as usize, b.b.0.len as usize);
+        let (n, width) = (b.out.len as usize / dtype.bytes() as usize, b.b.0.len as usize / b.b.1.dtype.bytes() as usize);
         for i in 0..b.out.rows {
             let start = i as usize * n;
             let row = if b.flags & flags::BROW != 0 { 0 } else { i as usize * width };
             let out = self.chip.row_mut(&b.out, i);
-            for (j, out) in out.iter_mut().enumerate() {
+            for j in 0..n {
                 let k = if b.flags & flags::BELEM != 0 { row } else { row + j };
                 let v = f(x[start + j], y[k]);
-                if v == b.target.lo || v == b.target.hi {
+                if v == target.lo || v == target.hi {
                     let wide = open(x[start + j], y[k]);
                     self.dynamic.saturated_low += u64::from(wide < v);
                     self.dynamic.saturated_high += u64::from(wide > v);
                 }
-                *out = v as u8;
+                put(out, j, v, dtype);
             }
         }
         Ok(())
@@ -88,18 +90,33 @@ impl Exec<'_, '_> {
                 self.map(from, to, |byte| lut::lut8(table, byte));
             }
             Unary::Lut16 { table } => self.lut16(table, from, to)?,
-            Unary::Cast { input, target } => {
-                let (input, target) = (*input, *target);
-                self.map(from, to, |b| value(b, input.dtype).max(target.lo).min(target.hi) as u8);
+            Unary::Cast { input, output } => {
+                let target = output.target;
+                self.convert((from, input.dtype), (to, output.dtype), |v| v.max(target.lo).min(target.hi));
             }
-            Unary::Rescale { input, target } => {
-                let (input, target) = (*input, *target);
-                let rescale = |b| elementwise::requantize(value(b, input.dtype), input.affine, target) as u8;
-                self.map(from, to, rescale);
+            Unary::Rescale { input, output } => {
+                let rescale = |v| elementwise::requantize(v, input.affine, output.target);
+                self.convert((from, input.dtype), (to, output.dtype), rescale);
             }
+            Unary::TfliteRescale { fixed, input, output } => {
+                self.convert((from, input.dtype), (to, output.dtype), |v| fixed.apply(v));
+            }
+            Unary::TfliteSoftmax { input, target } => self.tflite_softmax(input, target, from, to)?,
             Unary::Softmax { table, input, target } => self.softmax(table, input, target, from, to)?,
         }
         Ok(())
+    }
+
+    /// Element by element; bytes go through a table.
+    fn convert(&mut self, (from, x): (&Tile, Dtype), (to, y): (&Tile, Dtype), f: impl Fn(i32) -> i32) {
+        if x.bytes() == 1 && y.bytes() == 1 {
+            return self.map(from, to, |byte| f(value(byte, x)) as u8);
+        }
+        let values = self.chip.values(from, x);
+        for (i, row) in (0..to.rows).zip(values.chunks_exact((from.len as usize) / x.bytes() as usize)) {
+            let out = self.chip.row_mut(to, i);
+            row.iter().enumerate().for_each(|(j, &v)| put(out, j, f(v), y));
+        }
     }
 
     /// Byte by byte.
@@ -144,6 +161,19 @@ impl Exec<'_, '_> {
         for (i, row) in (0..to.rows).zip(x.chunks_exact(from.len as usize)) {
             let row: Vec<i16> = row.iter().map(|&v| v as i16).collect();
             soft.row(&row, None, &mut y).map_err(constants)?;
+            self.chip.row_mut(to, i).iter_mut().zip(&y).for_each(|(out, &v)| *out = v as u8);
+        }
+        Ok(())
+    }
+
+    fn tflite_softmax(&mut self, input: &Operand, target: &Target, from: &Tile, to: &Tile) -> Result<()> {
+        let constants = |e: RefmathError| Fault::Constants(e.to_string());
+        let soft = TfliteSoftmax::new(input.affine.scale, 1.0, (target.lo, target.hi)).map_err(constants)?;
+        let x = self.chip.values(from, input.dtype);
+        let mut y = vec![0_i16; from.len as usize];
+        for (i, row) in (0..to.rows).zip(x.chunks_exact(from.len as usize)) {
+            let row: Vec<i16> = row.iter().map(|&v| v as i16).collect();
+            soft.row(&row, &mut y).map_err(constants)?;
             self.chip.row_mut(to, i).iter_mut().zip(&y).for_each(|(out, &v)| *out = v as u8);
         }
         Ok(())
@@ -223,7 +253,7 @@ fn tflite(b: &Binary, out: Target) -> std::result::Result<Pair, RefmathError> {
         let multiplier = tflite_mul_multiplier(pa.scale, pb.scale, out.scale, mode)?;
         return Ok(Box::new(move |x, y| tflite_mul([x, y], [pa.zp, pb.zp], multiplier, mode, out)));
     }
-    let add = TfliteAdd::new(mode, TfliteAdd::SHIFT_8, pa, pb, out)?;
+    let add = TfliteAdd::new(mode, b.shift(), pa, pb, out)?;
     if b.op == Opcode::Sub {
         return Ok(Box::new(move |x, y| add.sub(x, y)));
     }

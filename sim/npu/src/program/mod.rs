@@ -14,6 +14,7 @@ pub use resolve::{MAX_INSTRUCTIONS, Resolved, resolve};
 pub use tile::{DramTile, Tile, Window};
 
 use crate::isa::{Dtype, Opcode, Queue, Tokens};
+use ottava_hal::refmath::tflite::{TfliteAdd, TfliteRequant};
 use ottava_hal::refmath::{Affine, RequantMode, Target};
 
 /// One instruction that waits in a queue.
@@ -133,7 +134,16 @@ pub struct Requantize {
     pub mode: RequantMode,
     /// The table's entries, one row each.
     pub table: Tile,
-    /// Zero point and clamp of the output.
+    /// Type, zero point and clamp of the output; f32 leaves the requantizer as it is.
+    pub output: Output,
+}
+
+/// Where a conversion goes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Output {
+    /// The type.
+    pub dtype: Dtype,
+    /// Parameters and clamp.
     pub target: Target,
 }
 
@@ -161,8 +171,15 @@ pub struct Binary {
     pub b: (Tile, Operand),
     /// The output.
     pub out: Tile,
-    /// Parameters and clamp of the output.
-    pub target: Target,
+    /// Type, parameters and clamp of the output.
+    pub output: Output,
+}
+
+impl Binary {
+    /// The left shift of the TFLite sums.
+    pub fn shift(&self) -> u32 {
+        if self.output.dtype == Dtype::S16 { TfliteAdd::SHIFT_16 } else { TfliteAdd::SHIFT_8 }
+    }
 }
 
 /// A unary operation.
@@ -171,9 +188,11 @@ pub struct Binary {
 pub enum Unary {
     Lut8 { table: Tile },
     Lut16 { table: Tile },
-    Cast { input: Operand, target: Target },
-    Rescale { input: Operand, target: Target },
+    Cast { input: Operand, output: Output },
+    Rescale { input: Operand, output: Output },
+    TfliteRescale { fixed: TfliteRequant, input: Operand, output: Output },
     Softmax { table: Tile, input: Operand, target: Target },
+    TfliteSoftmax { input: Operand, target: Target },
 }
 
 /// A pool.

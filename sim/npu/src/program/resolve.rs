@@ -3,7 +3,7 @@
 //! Every tile that comes out of here is non-empty, has no overlapping rows and lies inside its memory, and every type
 //! and mode is one that the configuration and the machine have. Sums of sizes are computed in u64 and cannot wrap.
 
-use super::{DramTile, Factor, Operand, Requantize, Step, Tile, Window, Work};
+use super::{DramTile, Factor, Operand, Output, Requantize, Step, Tile, Window, Work};
 use crate::NpuConfig;
 use crate::config::NpuType;
 use crate::error::{Fault, Violation};
@@ -221,7 +221,12 @@ impl Cx<'_> {
         if table.space == Space::Acc {
             return Err(Fault::Place { what: "the requantizer's table", expected: "a scratchpad (A or W)" });
         }
-        Ok(Requantize { mode: self.mode()?, table, target: self.target()? })
+        let (mode, output) = (self.mode()?, self.output(&[Dtype::S8, Dtype::U8, Dtype::S16, Dtype::F32])?);
+        if output.dtype == Dtype::F32 && mode != RequantMode::Fp32Rne {
+            let found = mode.as_u32().into();
+            return Err(Fault::Value { what: "RQ_MODE", found, expected: "1 (fp32_rne) for an f32 output" });
+        }
+        Ok(Requantize { mode, table, output })
     }
 
     /// RQ_MODE, which the configuration must list.
@@ -234,7 +239,15 @@ impl Cx<'_> {
 
     /// The 8-bit output of SO, ZO, CLAMP and DTYPE_O.
     pub(super) fn target(&self) -> Result<Target> {
-        let dtype = self.dtype(Reg::DtypeO, "the output", &[Dtype::S8, Dtype::U8])?;
+        self.output(&[Dtype::S8, Dtype::U8]).map(|output| output.target)
+    }
+
+    /// The output of SO, ZO, CLAMP and DTYPE_O in one of the legal types. A clamp has no meaning in f32.
+    pub(super) fn output(&self, legal: &[Dtype]) -> Result<Output> {
+        let dtype = self.dtype(Reg::DtypeO, "the output", legal)?;
+        if dtype == Dtype::F32 {
+            return Ok(Output { dtype, target: Target { scale: 1.0, zp: 0, lo: 0, hi: 0 } });
+        }
         let (least, greatest) = dtype.range().unwrap_or_default();
         let (lo, hi) = (self.regs.signed(Reg::ClampLo), self.regs.signed(Reg::ClampHi));
         if lo > hi || lo < least || hi > greatest {
@@ -245,12 +258,21 @@ impl Cx<'_> {
                 expected: "LO <= HI in DTYPE_O's range",
             });
         }
-        Ok(Target { scale: self.scale(Reg::So)?, zp: self.regs.signed(Reg::Zo), lo, hi })
+        Ok(Output { dtype, target: Target { scale: self.scale(Reg::So)?, zp: self.regs.signed(Reg::Zo), lo, hi } })
     }
 
     /// An 8-bit operand.
     pub(super) fn operand(&self, dtype: Reg, scale: Reg, zp: Reg) -> Result<Operand> {
-        let dtype = self.dtype(dtype, "the operand", &[Dtype::S8, Dtype::U8])?;
+        self.operand_of(&[Dtype::S8, Dtype::U8], dtype, scale, zp)
+    }
+
+    /// An operand of the vector unit's element-wise operations: 8 or 16 bits.
+    pub(super) fn element(&self, dtype: Reg, scale: Reg, zp: Reg) -> Result<Operand> {
+        self.operand_of(&ELEMENTS, dtype, scale, zp)
+    }
+
+    fn operand_of(&self, legal: &[Dtype], dtype: Reg, scale: Reg, zp: Reg) -> Result<Operand> {
+        let dtype = self.dtype(dtype, "the operand", legal)?;
         let zp = self.zero_point(zp, dtype)?;
         Ok(Operand { dtype, affine: Affine { scale: self.scale(scale)?, zp } })
     }
@@ -278,23 +300,31 @@ impl Cx<'_> {
             found: Dtype::from_code(code).map_or("unknown", Dtype::name),
             expected: "an integer type that this instruction executes",
         })?;
-        if self.config.dtypes.contains(&listed(dtype)) {
+        let has = match listed(dtype) {
+            Some(listed) => self.config.dtypes.contains(&listed),
+            None => self.config.has_requant(RequantMode::Fp32Rne),
+        };
+        if has {
             return Ok(dtype);
         }
         Err(Fault::Type { what, found: dtype.name(), expected: "a type of the configuration's list" })
     }
 }
 
-/// The configuration's name of a type.
-fn listed(dtype: Dtype) -> NpuType {
-    match dtype {
+/// The integer types of element-wise operations.
+pub(super) const ELEMENTS: [Dtype; 3] = [Dtype::S8, Dtype::U8, Dtype::S16];
+
+/// The configuration's name of a type. f32 has none: it is what a requantizer that multiplies in f32 holds anyway.
+fn listed(dtype: Dtype) -> Option<NpuType> {
+    Some(match dtype {
         Dtype::S8 => NpuType::S8,
         Dtype::U8 => NpuType::U8,
         Dtype::S4 => NpuType::S4,
         Dtype::S16 => NpuType::S16,
         Dtype::F16 => NpuType::F16,
         Dtype::Bf16 => NpuType::Bf16,
-    }
+        Dtype::F32 => return None,
+    })
 }
 
 /// Whether a write adds: by the flag ACC or by bit 30 of the address.

@@ -40,10 +40,16 @@ impl Cx<'_> {
             return Err(Fault::ReadOnly(to.region.name()));
         }
         let local = Local::from_bits(inst.a).ok_or(Fault::Place { what, expected: "a local address" })?;
-        let from = self.transfer_tile("the store's source", inst.a, rows, len, local.full_width)?;
-        let narrow = from.space == Space::Acc && !local.full_width;
-        let requant = narrow.then(|| self.requantize(len, inst.flags)).transpose()?;
-        Ok(Work::Store { from, to, requant })
+        if local.space != Space::Acc || local.full_width {
+            let from = self.transfer_tile("the store's source", inst.a, rows, len, local.full_width)?;
+            return Ok(Work::Store { from, to, requant: None });
+        }
+        let size = Dtype::from_code(self.reg(Reg::DtypeO)).map_or(1, Dtype::bytes);
+        if !len.is_multiple_of(size) {
+            return Err(Fault::Value { what: "ROWB", found: len as i64, expected: "whole elements of DTYPE_O" });
+        }
+        let from = self.tile("the store's source", inst.a, rows, len / size, Reg::Lstride)?;
+        Ok(Work::Store { from, to, requant: Some(self.requantize(len / size, inst.flags)?) })
     }
 
     pub(super) fn im2col(&self, inst: &Inst) -> Result<Work> {

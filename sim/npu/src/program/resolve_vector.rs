@@ -1,10 +1,11 @@
 //! Instructions of the vector unit to work.
 
-use super::resolve::{Cx, accumulates, product};
-use super::{Binary, Pool, Unary, Work};
+use super::resolve::{Cx, ELEMENTS, accumulates, product};
+use super::{Binary, Pool, Tile, Unary, Work};
 use crate::error::Fault;
 use crate::isa::{Dtype, Inst, Opcode, Reg, Space, flags};
-use ottava_hal::refmath::tflite::{TfliteAdd, tflite_mul_multiplier};
+use ottava_hal::refmath::tflite::{TfliteAdd, TfliteRequant, tflite_mul_multiplier};
+use ottava_hal::refmath::tflite_softmax::TfliteSoftmax;
 use ottava_hal::refmath::{RequantMode, Target};
 
 type Result<T> = std::result::Result<T, Fault>;
@@ -19,11 +20,14 @@ impl Cx<'_> {
     pub(super) fn vector(&self, inst: &Inst) -> Result<Work> {
         let (m, n) = (u64::from(self.reg(Reg::M)), u64::from(self.reg(Reg::N)));
         match inst.op {
-            Opcode::Requant => Ok(Work::Requant {
-                from: self.acc("the accumulators", inst.a, m, n, Reg::PitchA)?,
-                to: self.bytes("the output", inst.b, m, n, Reg::PitchO)?,
-                requant: self.requantize(n, inst.flags)?,
-            }),
+            Opcode::Requant => {
+                let requant = self.requantize(n, inst.flags)?;
+                Ok(Work::Requant {
+                    from: self.acc("the accumulators", inst.a, m, n, Reg::PitchA)?,
+                    to: self.elements("the output", inst.b, (m, n), requant.output.dtype, Reg::PitchO)?,
+                    requant,
+                })
+            }
             Opcode::Residual => self.residual(inst, m, n),
             Opcode::Add | Opcode::Sub | Opcode::Mul | Opcode::Min | Opcode::Max | Opcode::Cmp => {
                 self.binary(inst, m, n)
@@ -50,43 +54,48 @@ impl Cx<'_> {
             let found = requant.mode.as_u32().into();
             return Err(Fault::Value { what: "RQ_MODE", found, expected: "1 (fp32_rne) for RESIDUAL" });
         }
-        let other = self.bytes("the second operand", inst.b, m, n, Reg::PitchW)?;
+        if requant.output.dtype == Dtype::F32 {
+            let (what, found) = ("the output of RESIDUAL", Dtype::F32.name());
+            return Err(Fault::Type { what, found, expected: "s8, u8 or s16" });
+        }
+        let operand = self.element(Reg::DtypeW, Reg::Sb, Reg::Zb)?;
+        let other = self.elements("the second operand", inst.b, (m, n), operand.dtype, Reg::PitchW)?;
         Ok(Work::Residual {
             from: self.acc("the accumulators", inst.a, m, n, Reg::PitchA)?,
-            other: (other, self.operand(Reg::DtypeW, Reg::Sb, Reg::Zb)?),
-            to: self.bytes("the output", inst.c, m, n, Reg::PitchO)?,
+            other: (other, operand),
+            to: self.elements("the output", inst.c, (m, n), requant.output.dtype, Reg::PitchO)?,
             requant,
         })
+    }
+
+    /// Elements of a type in a scratchpad.
+    fn elements(&self, what: &'static str, at: u32, (m, n): (u64, u64), dtype: Dtype, pitch: Reg) -> Result<Tile> {
+        self.bytes(what, at, m, product(&[n, dtype.bytes()]), pitch)
     }
 
     fn binary(&self, inst: &Inst, m: u64, n: u64) -> Result<Work> {
         let rows = if inst.flags & flags::BROW != 0 { 1 } else { m };
         let len = if inst.flags & flags::BELEM != 0 { 1 } else { n };
         let tflite = inst.flags & flags::TFL != 0;
-        let mode = if tflite { self.mode()? } else { RequantMode::Fp32Rne };
-        if tflite && (mode == RequantMode::Fp32Rne || inst.flags & flags::QLIN != 0) {
-            let expected = "2 or 3 with TFL, and TFL without QLIN";
-            return Err(Fault::Value { what: "RQ_MODE", found: mode.as_u32().into(), expected });
+        let mode = if tflite { self.fixed_mode("2 or 3 with TFL")? } else { RequantMode::Fp32Rne };
+        if tflite && inst.flags & flags::QLIN != 0 {
+            return Err(Fault::Value { what: "the flags", found: inst.flags.into(), expected: "TFL or QLIN, not both" });
         }
+        let (a, b) = (self.element(Reg::DtypeA, Reg::Sa, Reg::Za)?, self.element(Reg::DtypeW, Reg::Sb, Reg::Zb)?);
+        let output = self.output(&ELEMENTS)?;
         let binary = Binary {
             op: inst.op,
             flags: inst.flags,
             mode,
-            a: (
-                self.bytes("the first operand", inst.a, m, n, Reg::PitchA)?,
-                self.operand(Reg::DtypeA, Reg::Sa, Reg::Za)?,
-            ),
-            b: (
-                self.bytes("the second operand", inst.b, rows, len, Reg::PitchW)?,
-                self.operand(Reg::DtypeW, Reg::Sb, Reg::Zb)?,
-            ),
-            out: self.bytes("the output", inst.c, m, n, Reg::PitchO)?,
-            target: self.target()?,
+            a: (self.elements("the first operand", inst.a, (m, n), a.dtype, Reg::PitchA)?, a),
+            b: (self.elements("the second operand", inst.b, (rows, len), b.dtype, Reg::PitchW)?, b),
+            out: self.elements("the output", inst.c, (m, n), output.dtype, Reg::PitchO)?,
+            output,
         };
         if tflite {
             // The constants are computed when the operation runs; here it shows whether they exist.
-            let (a, b, target) = (binary.a.1.affine, binary.b.1.affine, binary.target);
-            let sum = TfliteAdd::new(mode, TfliteAdd::SHIFT_8, a, b, target).map(drop);
+            let (shift, a, b, target) = (binary.shift(), a.affine, b.affine, output.target);
+            let sum = TfliteAdd::new(mode, shift, a, b, target).map(drop);
             let product = tflite_mul_multiplier(a.scale, b.scale, target.scale, mode).map(drop);
             let checked = if inst.op == Opcode::Mul { product } else { sum };
             checked.map_err(|e| Fault::Constants(e.to_string()))?;
@@ -94,7 +103,19 @@ impl Cx<'_> {
         Ok(Work::Binary(binary))
     }
 
+    /// RQ_MODE, which must be one of the Q31 modes.
+    fn fixed_mode(&self, expected: &'static str) -> Result<RequantMode> {
+        let mode = self.mode()?;
+        if mode != RequantMode::Fp32Rne {
+            return Ok(mode);
+        }
+        Err(Fault::Value { what: "RQ_MODE", found: mode.as_u32().into(), expected })
+    }
+
     fn unary(&self, inst: &Inst, m: u64, n: u64) -> Result<Work> {
+        if matches!(inst.op, Opcode::Cast | Opcode::Rescale) {
+            return self.convert(inst, (m, n));
+        }
         let size = if inst.op == Opcode::Lut16 { 2 } else { 1 };
         let from = self.bytes("the operand", inst.a, m, product(&[n, size]), Reg::PitchA)?;
         let to = self.bytes("the output", inst.b, m, product(&[n, size]), Reg::PitchO)?;
@@ -105,11 +126,38 @@ impl Cx<'_> {
                 self.dtype(Reg::DtypeA, "the operand", &[Dtype::S16])?;
                 Unary::Lut16 { table: self.table(LUT16_BYTES)? }
             }
-            Opcode::Cast => Unary::Cast { input: operand()?, target: self.target()? },
-            Opcode::Rescale => Unary::Rescale { input: operand()?, target: self.target()? },
+            _ if inst.flags & flags::TFL != 0 => self.tflite_softmax()?,
             _ => {
                 Unary::Softmax { table: self.table(SOFTMAX_BYTES)?, input: operand()?, target: self.softmax_target()? }
             }
+        };
+        Ok(Work::Unary { op, from, to })
+    }
+
+    /// TFLite's Softmax, whose output is 1/256 from the least value on.
+    fn tflite_softmax(&self) -> Result<Unary> {
+        let (input, target) = (self.operand(Reg::DtypeA, Reg::Sa, Reg::Za)?, self.target()?);
+        if !TfliteSoftmax::fits(target) {
+            return Err(Fault::Constants("SO and ZO of SOFTMAX.TFL are not those of TFLite".to_owned()));
+        }
+        let constants = TfliteSoftmax::new(input.affine.scale, 1.0, (target.lo, target.hi));
+        constants.map_err(|e| Fault::Constants(e.to_string()))?;
+        Ok(Unary::TfliteSoftmax { input, target })
+    }
+
+    /// CAST and RESCALE, between any two types of elements.
+    fn convert(&self, inst: &Inst, size: (u64, u64)) -> Result<Work> {
+        let (input, output) = (self.element(Reg::DtypeA, Reg::Sa, Reg::Za)?, self.output(&ELEMENTS)?);
+        let from = self.elements("the operand", inst.a, size, input.dtype, Reg::PitchA)?;
+        let to = self.elements("the output", inst.b, size, output.dtype, Reg::PitchO)?;
+        let op = match inst.op {
+            Opcode::Cast => Unary::Cast { input, output },
+            _ if inst.flags & flags::TFL != 0 => {
+                let mode = self.fixed_mode("2 or 3 with TFL")?;
+                let constants = TfliteRequant::new(mode, input.affine, output.target);
+                Unary::TfliteRescale { fixed: constants.map_err(|e| Fault::Constants(e.to_string()))?, input, output }
+            }
+            _ => Unary::Rescale { input, output },
         };
         Ok(Work::Unary { op, from, to })
     }
@@ -120,7 +168,7 @@ impl Cx<'_> {
         multiplier.map(|_| target).map_err(|e| Fault::Constants(e.to_string()))
     }
 
-    fn table(&self, bytes: u64) -> Result<super::Tile> {
+    fn table(&self, bytes: u64) -> Result<Tile> {
         let table = self.tile_at("the table at LUT", self.reg(Reg::Lut), 1, bytes, 0)?;
         if table.space == Space::Acc {
             return Err(Fault::Place { what: "the table at LUT", expected: "a scratchpad (A or W)" });
@@ -157,8 +205,8 @@ impl Cx<'_> {
     }
 
     fn transpose(&self, inst: &Inst, m: u64, n: u64) -> Result<Work> {
-        let dtype = self.dtype(Reg::DtypeA, "the operand", &[Dtype::S8, Dtype::U8, Dtype::S16])?;
-        let element = if dtype == Dtype::S16 { 2 } else { 1 };
+        let dtype = self.dtype(Reg::DtypeA, "the operand", &[Dtype::S8, Dtype::U8, Dtype::S16, Dtype::F32])?;
+        let element = dtype.bytes();
         let from = self.bytes("the operand", inst.a, m, product(&[n, element]), Reg::PitchA)?;
         let to = self.bytes("the output", inst.b, n, product(&[m, element]), Reg::PitchO)?;
         Ok(Work::Xpose { from, to, element: element as u32 })

@@ -1,10 +1,11 @@
 //! What one step costs: cycles of its unit, bytes of its transfer, and the static counters.
 
+use super::banks;
 use crate::NpuConfig;
 use crate::analytic::{ArrayShape, Depthwise, Fold, Gemm, compute_cycles, fold_cycles, sram_accesses};
 use crate::config::Depthwise as Policy;
 use crate::error::Fault;
-use crate::isa::{Queue, Space};
+use crate::isa::{Dtype, Queue, Space};
 use crate::machine::Counters;
 use crate::program::{Access, Dwconv, Place, Pool, Step, Unary, Work};
 
@@ -15,15 +16,30 @@ pub struct Cost {
     pub cycles: u64,
     /// Cycles until the next instruction of the queue may start; less than `cycles` where an array overlaps products.
     pub hold: u64,
+    /// Cycles of these in which the unit waited for a bank of a scratchpad.
+    pub bank: u64,
     /// Bytes over the memory bus; `None` for all but transfers.
     pub dma_bytes: Option<u64>,
     /// The counters that do not depend on data.
     pub counters: Counters,
 }
 
+impl Cost {
+    /// Adds cycles in which the unit waits for a bank.
+    fn conflicts(&mut self, cycles: u64) {
+        self.cycles = self.cycles.saturating_add(cycles);
+        self.hold = self.hold.saturating_add(cycles);
+        self.bank = cycles;
+        self.counters.bank_conflicts = cycles;
+    }
+}
+
 /// The cost of `step` on a device.
 pub fn cost(config: &NpuConfig, step: &Step) -> Result<Cost, Fault> {
-    let mut cost = Cost { counters: Counters { instructions: 1, ..Counters::default() }, ..Cost::default() };
+    let tokens = u64::from(step.tokens.pop_prev) + u64::from(step.tokens.pop_next);
+    let events = u64::from(matches!(step.work, Work::Wait(_) | Work::Signal(_)));
+    let counters = Counters { instructions: 1, tokens, events, ..Counters::default() };
+    let mut cost = Cost { counters, ..Cost::default() };
     for access in step.accesses() {
         count_access(&mut cost.counters, &access);
     }
@@ -37,6 +53,11 @@ pub fn cost(config: &NpuConfig, step: &Step) -> Result<Cost, Fault> {
             cost.hold = hold(&shape, &gemm, cost.cycles).map_err(range)?;
             let accesses = sram_accesses(&shape, &gemm).map_err(range)?;
             cost.counters.macs = gemm.macs().map_err(range)?;
+            if g.input.dtype == Dtype::S16 {
+                cost.counters.macs_s16 = cost.counters.macs;
+            }
+            let spaces = [g.a.space, g.w.tile.space];
+            cost.conflicts(banks::of_product(config, &shape, &gemm, spaces).map_err(range)?);
             cost.counters.sram_bytes_read = accesses.a.saturating_add(accesses.w);
             cost.counters.acc_written = accesses.o;
         }
@@ -113,6 +134,7 @@ fn vector(config: &NpuConfig, cost: &mut Cost, step: &Step) {
     let groups = elements.div_ceil(config.vector.lanes.into());
     cost.cycles = groups.saturating_mul(config.vector_cycles(name));
     cost.hold = cost.cycles;
+    cost.conflicts(banks::of_lanes(config, step).saturating_mul(groups));
     cost.counters.vector_ops = elements;
     match &step.work {
         Work::Requant { from, .. } | Work::Residual { from, .. } => cost.counters.requantized = from.units(),
@@ -129,9 +151,12 @@ fn elements(work: &Work) -> u64 {
     match work {
         Work::Requant { from, .. } | Work::Residual { from, .. } | Work::Shift { from, .. } => from.units(),
         Work::Redsum { from, .. } | Work::Redmax { from, .. } => from.units(),
-        Work::Binary(b) => b.out.units(),
-        Work::Unary { op: Unary::Softmax { .. }, from, .. } => from.units().saturating_mul(3),
+        Work::Binary(b) => b.out.units() / b.output.dtype.bytes(),
+        Work::Unary { op: Unary::Softmax { .. } | Unary::TfliteSoftmax { .. }, from, .. } => from.units().saturating_mul(3),
         Work::Unary { op: Unary::Lut16 { .. }, from, .. } => from.units() / 2,
+        Work::Unary { op: Unary::Cast { input, .. } | Unary::Rescale { input, .. } | Unary::TfliteRescale { input, .. }, from, .. } => {
+            from.units() / input.dtype.bytes()
+        }
         Work::Unary { from, .. } => from.units(),
         Work::Pool(Pool { to, window, .. }) => {
             to.units().saturating_mul(window.kh.into()).saturating_mul(window.kw.into())

@@ -3,22 +3,41 @@
 //! **Start.** A queue's head starts at the latest of: its issue, the time for which the instruction before it holds
 //! the unit (transfers: none, since up to `in_flight` of them overlap; products on a pipelined array: less than they take), each popped token, room for each pushed token (reserved at the
 //! start), its event, and its DMA channel. Fence events are signalled by the host before the run.
-//! **Transfers.** A transfer takes `L + bytes/B`; the bus carries the data of one transfer at a time. With an in-flight
+//! **Transfers.** What a transfer takes is the business of [`Bus`]. With an in-flight
 //! limit of 1 a transfer holds one of the channels until its end; above, each queue has up to channels times the limit
 //! of transfers under way, whose latencies overlap. Transfers of one queue complete in order. Without overlap (`overlap: None`) transfers and arithmetic exclude each other.
 
-use super::{Cost, QueueTime, Reason, Span, Timing};
+use super::bus::Bus;
+use super::{Cost, QueueTime, Reason, Span, Timing, Transfer};
 use crate::NpuConfig;
-use crate::analytic::Dram;
 use crate::config::Overlap;
 use crate::error::{Fault, Violation};
+use crate::fault::Mishap;
 use crate::isa::{FIRST_FENCE_EVENT, N_EVENTS, Queue, TOKEN_CAPACITY};
 use crate::program::{Step, Work};
 use std::collections::VecDeque;
 
 /// Simulates the steps; `decoded` and `costs` have one entry per step. Fails if no queue can go on.
 pub fn simulate(config: &NpuConfig, steps: &[Step], decoded: &[u32], costs: &[Cost]) -> Result<Timing, Violation> {
+    simulate_with(config, steps, decoded, costs, Vec::new())
+}
+
+/// As [`simulate`], with injected mishaps, each from its cycle on.
+pub(crate) fn simulate_with(
+    config: &NpuConfig,
+    steps: &[Step],
+    decoded: &[u32],
+    costs: &[Cost],
+    mishaps: Vec<(u64, Mishap)>,
+) -> Result<Timing, Violation> {
     let mut engine = Engine::new(config, steps, decoded, costs);
+    for (when, mishap) in &mishaps {
+        if let Mishap::Stuck(from, to) = *mishap {
+            let counter = engine.counter(from, to);
+            counter.stuck_from = Some(counter.stuck_from.map_or(*when, |at| at.min(*when)));
+        }
+    }
+    engine.mishaps = mishaps;
     while engine.n_started < steps.len() {
         engine.act()?;
     }
@@ -30,6 +49,18 @@ pub fn simulate(config: &NpuConfig, steps: &[Step], decoded: &[u32], costs: &[Co
 struct Counter {
     stamps: VecDeque<u64>,
     room_at: u64,
+    /// From this cycle on, the counter seems to have a token at any time.
+    stuck_from: Option<u64>,
+}
+
+impl Counter {
+    /// When a token is there to be taken; `None` if that cannot be said yet.
+    fn token_at(&self) -> Option<u64> {
+        match (self.stamps.front().copied(), self.stuck_from) {
+            (Some(token), Some(stuck)) => Some(token.min(stuck)),
+            (token, stuck) => token.or(stuck),
+        }
+    }
 }
 
 #[derive(Default)]
@@ -62,13 +93,14 @@ struct Engine<'a> {
     events: Vec<VecDeque<u64>>,
     /// Which queue signals an event, for the reason of a stall.
     signaller: Vec<Option<Queue>>,
-    channels: Vec<u64>,
-    /// When the memory bus is free.
-    bus: u64,
+    bus: Bus,
     /// Ends of the latest transfer and of the latest arithmetic.
     ends: (u64, u64),
     n_started: usize,
     spans: Vec<Span>,
+    transfers: Vec<Transfer>,
+    /// Injected mishaps that have not struck, each with its cycle.
+    mishaps: Vec<(u64, Mishap)>,
 }
 
 /// The latest condition so far.
@@ -105,11 +137,12 @@ impl<'a> Engine<'a> {
             free: Default::default(),
             events: vec![VecDeque::new(); n_events],
             signaller,
-            channels: vec![0; config.dma.channels as usize],
-            bus: 0,
+            bus: Bus::new(config),
             ends: (0, 0),
             n_started: 0,
             spans: Vec::with_capacity(steps.len()),
+            transfers: Vec::new(),
+            mishaps: Vec::new(),
         }
     }
 
@@ -176,7 +209,7 @@ impl<'a> Engine<'a> {
         }
         for (counter, other, pop) in counters.into_iter().flatten() {
             if pop {
-                latest.and(*counter.stamps.front()?, blame(other));
+                latest.and(counter.token_at()?, blame(other));
             } else if counter.stamps.len() >= TOKEN_CAPACITY as usize {
                 return None;
             } else {
@@ -201,7 +234,7 @@ impl<'a> Engine<'a> {
             let limit = self.in_flight_limit();
             let under_way = &self.queues[queue.index()].in_flight;
             if self.config.dma.in_flight == 1 {
-                latest.and(self.channels.iter().copied().min().unwrap_or(0), other);
+                latest.and(self.bus.free_at(), other);
             } else if under_way.len() >= limit {
                 latest.and(under_way[under_way.len() - limit], other);
             }
@@ -217,20 +250,25 @@ impl<'a> Engine<'a> {
 
     fn start(&mut self, queue: Queue, latest: &Latest) {
         let q = queue.index();
-        let Some((s, _)) = self.queues[q].fifo.pop_front() else { return };
+        let Some((s, issued)) = self.queues[q].fifo.pop_front() else { return };
         let start = latest.at;
         let cost = &self.costs[s];
         self.take(queue, s, start);
         let is_transfer = cost.dma_bytes.is_some();
         let end = match cost.dma_bytes {
-            Some(bytes) => self.transfer_end(start, bytes),
+            Some(bytes) => {
+                let (end, transfer) = self.bus.transfer(s, &self.steps[s], start, bytes);
+                self.transfers.extend(transfer);
+                let late = |m: Mishap| if let Mishap::Delay(q, by) = m { (q == queue).then_some(by) } else { None };
+                end.saturating_add(self.strike(start, late).unwrap_or(0))
+            }
             None => start.saturating_add(cost.cycles),
         };
         let limit = self.in_flight_limit();
         let state = &mut self.queues[q];
         state.room_at = start;
         let end = end.max(state.last_end);
-        account(state, start, end, latest.reason);
+        account(state, (start, end), cost.bank, latest.reason);
         let streams = matches!(queue, Queue::Ld | Queue::St);
         state.free_at = if streams { start } else { start.saturating_add(cost.hold) };
         state.last_end = end;
@@ -244,7 +282,7 @@ impl<'a> Engine<'a> {
             self.ends.1 = self.ends.1.max(end);
         }
         self.give(queue, s, end);
-        self.spans.push(Span { step: s as u32, start, end, reason: latest.reason });
+        self.spans.push(Span { step: s as u32, issued, start, end, reason: latest.reason });
         self.n_started += 1;
     }
 
@@ -267,32 +305,37 @@ impl<'a> Engine<'a> {
     fn give(&mut self, queue: Queue, s: usize, at: u64) {
         let q = queue.index();
         let tokens = self.steps[s].tokens;
-        if tokens.push_prev && q > 0 {
+        if tokens.push_prev && q > 0 && !self.loses(queue, Queue::ALL[q - 1], at) {
             self.free[q - 1].stamps.push_back(at);
         }
-        if tokens.push_next && q < 3 {
+        if tokens.push_next && q < 3 && !self.loses(queue, Queue::ALL[q + 1], at) {
             self.ready[q].stamps.push_back(at);
         }
         if let Work::Signal(e) = self.steps[s].work {
-            self.events[e as usize].push_back(at);
+            let lost = self.strike(at, |m| (m == Mishap::Signal).then_some(())).is_some();
+            if !lost {
+                self.events[e as usize].push_back(at);
+            }
         }
     }
 
-    /// The end of a transfer that starts at `start`, on the channel that is free first. A transfer of nothing waits for
-    /// a channel like any other and takes no time.
-    fn transfer_end(&mut self, start: u64, bytes: u64) -> u64 {
-        if bytes == 0 {
-            return start;
-        }
-        let dram = Dram { latency: 0, ..Dram::from(&self.config.dram) };
-        let data = dram.transfer(bytes).map_or(u64::MAX, crate::analytic::Time::ceil);
-        let latency = self.config.dram.latency();
-        let end = start.saturating_add(latency).max(self.bus).saturating_add(data);
-        self.bus = end;
-        if let Some(channel) = self.channels.iter_mut().min() {
-            *channel = end;
-        }
-        end
+    /// The counter of the tokens from one queue to its neighbour.
+    fn counter(&mut self, from: Queue, to: Queue) -> &mut Counter {
+        let first = from.index().min(to.index()).min(2);
+        if from.index() < to.index() { &mut self.ready[first] } else { &mut self.free[first] }
+    }
+
+    /// Whether a token that is given at `at` gets lost.
+    fn loses(&mut self, from: Queue, to: Queue, at: u64) -> bool {
+        self.strike(at, |m| (m == Mishap::Lost(from, to)).then_some(())).is_some()
+    }
+
+    /// The first mishap of a kind whose cycle has come; it strikes once.
+    fn strike<T>(&mut self, at: u64, kind: impl Fn(Mishap) -> Option<T>) -> Option<T> {
+        let (i, found) = (self.mishaps.iter().enumerate())
+            .find_map(|(i, (when, m))| if *when <= at { kind(*m).map(|t| (i, t)) } else { None })?;
+        self.mishaps.remove(i);
+        Some(found)
     }
 
     /// Transfers that a queue may have under way.
@@ -330,6 +373,7 @@ impl<'a> Engine<'a> {
             drain: total - last.unwrap_or(total),
             queues,
             spans: self.spans,
+            transfers: self.transfers,
         };
         (timing.total_cycles < u64::MAX && timing.adds_up()).then_some(timing)
     }
@@ -339,7 +383,10 @@ fn pop(counter: &mut Counter, at: u64) {
     if counter.stamps.len() == TOKEN_CAPACITY as usize {
         counter.room_at = at;
     }
-    counter.stamps.pop_front();
+    // A stuck counter gives a token that nobody gave where its own is not there yet.
+    if counter.stamps.front().is_some_and(|token| *token <= at) {
+        counter.stamps.pop_front();
+    }
 }
 
 /// The reason of waiting for a queue.
@@ -352,9 +399,12 @@ fn blame(queue: Queue) -> Reason {
     }
 }
 
-/// Adds a start to the books; up to `last_end` they are closed.
-fn account(state: &mut QueueState, start: u64, end: u64, reason: Reason) {
+/// Adds an instruction to the books; up to `last_end` they are closed. Of its time, `bank` cycles were conflicts.
+fn account(state: &mut QueueState, (start, end): (u64, u64), bank: u64, reason: Reason) {
     let gap = start.saturating_sub(state.last_end);
     state.time.stalls[reason as usize] += gap;
-    state.time.busy += end - start.max(state.last_end);
+    let work = end - start.max(state.last_end);
+    let conflicts = bank.min(work);
+    state.time.stalls[Reason::Bank as usize] += conflicts;
+    state.time.busy += work - conflicts;
 }

@@ -5,12 +5,12 @@
 //! first node and behind the last one is theirs.
 //!
 //! **Accounting.** A cycle of a node is *compute* if the array or the vector unit works, else it belongs to exactly one
-//! reason: `drain` behind the node's last compute cycle; else `dma_in` while only loads are under way, `dma_out` while only
+//! reason: `bank` where both wait for a bank; `drain` behind the node's last compute cycle; else `dma_in` while only loads are under way, `dma_out` while only
 //! stores are; where both are, what the next arithmetic waited for last says which (`dma_in` in a tie); `issue` while
 //! nothing is under way, because then the command processor is what everything waits for.
 //! `compute + Σ stalls = end - start` of every node, by construction.
 
-use super::{Cost, Reason, Span, Timing};
+use super::{Cost, N_REASONS, Reason, Span, Timing};
 use crate::isa::Queue;
 use crate::machine::Counters;
 use crate::program::Step;
@@ -26,7 +26,7 @@ pub struct NodeTime {
     /// Cycles in which the array or the vector unit worked.
     pub compute: u64,
     /// The other cycles, by [`Reason`].
-    pub stalls: [u64; 6],
+    pub stalls: [u64; N_REASONS],
     /// Cycles of its steps by queue; steps of one queue may overlap.
     pub busy: [u64; 4],
     /// Counts that do not depend on data.
@@ -51,6 +51,7 @@ enum Kind {
     Compute = 0,
     Load = 1,
     Store = 2,
+    Conflict = 3,
 }
 
 fn kind(step: &Step, cost: &Cost) -> Option<Kind> {
@@ -101,7 +102,7 @@ struct Line {
     event: usize,
     next_start: usize,
     /// Units of each kind at work.
-    active: [i64; 3],
+    active: [i64; 4],
 }
 
 impl Line {
@@ -110,21 +111,27 @@ impl Line {
         for span in spans.iter().filter(|s| s.end > s.start) {
             let at = span.step as usize;
             let Some(kind) = kind(&steps[at], &costs[at]) else { continue };
-            events.extend([(span.start, kind, 1), (span.end, kind, -1)]);
+            // Conflicts are spread over the work; the books keep them at its end.
+            let bank = costs[at].bank.min(span.end - span.start);
+            let end = if kind == Kind::Compute { span.end - bank } else { span.end };
+            events.extend([(span.start, kind, 1), (end, kind, -1)]);
+            if end < span.end {
+                events.extend([(end, Kind::Conflict, 1), (span.end, Kind::Conflict, -1)]);
+            }
             if kind == Kind::Compute {
                 starts.push((span.start, span.reason));
             }
         }
         events.sort_unstable_by_key(|(at, ..)| *at);
         starts.sort_by_key(|(at, _)| *at);
-        Self { events, starts, event: 0, next_start: 0, active: [0; 3] }
+        Self { events, starts, event: 0, next_start: 0, active: [0; 4] }
     }
 
     /// Divides the cycles from a node's start, where the sweep stands, to its end.
     fn divide(&mut self, time: &mut NodeTime) {
         let mut at = time.start;
         // What follows the last compute cycle seen, and is drain if none follows.
-        let mut open = [0; 6];
+        let mut open = [0; N_REASONS];
         while at < time.end {
             while let Some(&(when, kind, change)) = self.events.get(self.event).filter(|(when, ..)| *when <= at) {
                 debug_assert!(when <= at, "events are in order");
@@ -134,6 +141,9 @@ impl Line {
             let until = self.events.get(self.event).map_or(time.end, |(when, ..)| time.end.min(*when));
             if self.active[Kind::Compute as usize] > 0 {
                 time.compute += until - at;
+                close(&mut time.stalls, &mut open);
+            } else if self.active[Kind::Conflict as usize] > 0 {
+                time.stalls[Reason::Bank as usize] += until - at;
                 close(&mut time.stalls, &mut open);
             } else {
                 open[self.reason(at) as usize] += until - at;
@@ -164,13 +174,13 @@ impl Line {
 }
 
 /// Moves open cycles to the books.
-fn close(stalls: &mut [u64; 6], open: &mut [u64; 6]) {
+fn close(stalls: &mut [u64; N_REASONS], open: &mut [u64; N_REASONS]) {
     stalls.iter_mut().zip(open.iter_mut()).for_each(|(sum, more)| *sum += std::mem::take(more));
 }
 
 /// The same number of cycles, all of them drain.
-fn drained(open: [u64; 6]) -> [u64; 6] {
-    let mut all = [0; 6];
+fn drained(open: [u64; N_REASONS]) -> [u64; N_REASONS] {
+    let mut all = [0; N_REASONS];
     all[Reason::Drain as usize] = open.iter().sum();
     all
 }

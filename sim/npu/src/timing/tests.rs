@@ -117,3 +117,76 @@ fn without_overlap_transfers_and_arithmetic_alternate() {
     let total = timing(&config, commands).total_cycles;
     assert_eq!(total, 230);
 }
+
+#[test]
+fn banks_that_are_too_few_are_waited_for_and_named() {
+    let cycles = |banks, ports| {
+        let mut config = device();
+        config.sram.a.banks = banks;
+        config.sram.a.ports = ports;
+        let mut commands = load(256, 0).to_vec();
+        commands.push(Inst::new(Opcode::Ld2d, 0, Local::w(0).bits(), 0).push_next());
+        commands.extend([Reg::M, Reg::N, Reg::K].map(|r| Inst::set(r, 16)));
+        commands.push(Inst::new(Opcode::Preload, Local::w(0).bits(), 0, 0).pop_prev());
+        commands.push(Inst::new(Opcode::Gemm, Local::a(0).bits(), Local::acc(0).bits(), 0));
+        config.sram.a.port_bytes = 4;
+        let t = timing(&config, commands);
+        assert!(t.adds_up());
+        let ex = t.queue(Queue::Ex);
+        (ex.busy, ex.stalls[Reason::Bank as usize])
+    };
+    // Sixteen bytes enter per cycle, four words of four bytes: 4, 2 and 1 cycle for each of 16 rows.
+    assert_eq!([cycles(1, 1), cycles(2, 1), cycles(4, 1), cycles(1, 2)], [(62, 48), (62, 16), (62, 0), (62, 16)]);
+}
+
+#[test]
+fn conflicts_of_the_vector_unit_count_all_its_operands() {
+    let bank = |banks| {
+        let mut config = device();
+        config.sram.a.banks = banks;
+        let vector = Inst::new(Opcode::Cast, Local::a(0).bits(), Local::a(1024).bits(), 0);
+        let mut commands = load(160, 0).to_vec();
+        commands.push(Inst::new(Opcode::Signal, 0, 0, 0));
+        commands.push(Inst::new(Opcode::Wait, 0, 0, 0).on(Queue::Vec));
+        commands.extend([Inst::set(Reg::N, 160), vector]);
+        let t = timing(&config, commands);
+        assert!(t.adds_up());
+        t.queue(Queue::Vec).stalls[Reason::Bank as usize]
+    };
+    // Ten groups of sixteen lanes, one word in and one word out.
+    assert_eq!([bank(1), bank(2)], [10, 0]);
+}
+
+#[test]
+fn rows_of_the_memory_are_hit_or_opened() {
+    let banked = |channels, banks, row_miss, turnaround| {
+        let mut config = device();
+        config.dma.in_flight = 4;
+        config.dram =
+            Dram::Banked { bytes_per_cycle: 16.0, latency: 10, channels, banks, row_bytes: 1024, row_miss, turnaround };
+        config
+    };
+    let run = |config: &NpuConfig, commands: Vec<Inst>| {
+        let t = timing(config, commands);
+        let rows = t.transfers.iter().fold((0, 0), |(h, m), t| (h + t.rows.0, m + t.rows.1));
+        assert!(t.adds_up());
+        (t.total_cycles, rows)
+    };
+    let two = [load(512, 0), load(512, 512)].concat();
+    // The first load opens the row: 20 + 10 + 32; the second finds it open and waits for the bus.
+    assert_eq!(run(&banked(1, 1, 20, 0), two.clone()), (94, (1, 1)));
+    assert_eq!(run(&banked(1, 1, 0, 0), two), (74, (1, 1)));
+    // Four rows behind one another: one bank opens each behind the last, two banks open ahead, two channels halve the data.
+    let long = load(4096, 0).to_vec();
+    assert_eq!(run(&banked(1, 1, 20, 0), long.clone()), (4 * (20 + 64) + 4 * 10, (0, 4)));
+    assert_eq!(run(&banked(1, 2, 20, 0), long.clone()), (20 + 10 + 4 * 64, (0, 4)));
+    // Each channel has half the rate: two rows of 128 cycles.
+    assert_eq!(run(&banked(2, 2, 20, 0), long), (20 + 10 + 2 * 128, (0, 4)));
+    // A store behind a load waits until the channel has turned around.
+    let mut both = load(512, 0).to_vec();
+    both.push(Inst::new(Opcode::Signal, 0, 0, 0));
+    both.push(Inst::new(Opcode::Wait, 0, 0, 0).on(Queue::St));
+    both.push(Inst::new(Opcode::St2d, Local::a(0).bits(), 1 << 29, 0).on(Queue::St));
+    let [plain, turned] = [0, 50].map(|turnaround| run(&banked(1, 4, 0, turnaround), both.clone()).0);
+    assert_eq!((plain, turned), (84, 62 - 20 + 50 + 32));
+}

@@ -27,10 +27,24 @@ pub struct Row<'a> {
 /// A table of `reference/npu`, or a counted skip of the named test.
 pub fn table_or_skip(test: &str, path: &str) -> Option<Table> {
     let text = text_or_skip(test, path)?;
-    let mut lines = text.lines().map(|line| line.split(',').map(str::to_owned).collect::<Vec<_>>());
+    let mut lines = text.lines().map(cells);
     let header = lines.next().expect("a table has a header");
     let header = header.into_iter().enumerate().map(|(i, name)| (name, i)).collect();
     Some(Table { header, rows: lines.collect() })
+}
+
+/// The cells of a line; commas inside quotes do not part them.
+fn cells(line: &str) -> Vec<String> {
+    let mut cells = vec![String::new()];
+    let mut quoted = false;
+    for c in line.chars() {
+        match c {
+            '"' => quoted = !quoted,
+            ',' if !quoted => cells.push(String::new()),
+            c => cells.last_mut().expect("at least one").push(c),
+        }
+    }
+    cells
 }
 
 /// A file of `reference/npu`, or a counted skip of the named test.

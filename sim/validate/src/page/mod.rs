@@ -8,18 +8,21 @@
 //! gives the same bytes.
 
 mod charts;
+mod chip;
 mod devices;
 mod format;
 mod html;
 mod model;
+mod plane;
 mod quantized;
 mod summary;
+mod sweep;
 mod tables;
 mod timeline;
 
 pub use model::{
-    Accuracy, Figure, LayerError, NodePrecision, NpuLayer, Page, PartitionRow, PlacedNode, Span, SpanKind, Status,
-    TensorRange, Track, Verdict,
+    Accuracy, ChipLayer, Figure, LayerError, NodePrecision, NpuLayer, Page, PartitionRow, PlacedNode, Roof, Span,
+    SpanKind, Status, SweepPoint, TensorRange, Track, Verdict,
 };
 
 use devices::Devices;
@@ -68,6 +71,9 @@ const PARTS: &[Part] = &[
     Part { id: "timeline", title: "Timeline", has: timeline::has_spans, draw: timeline::timeline },
     Part { id: "precision", title: "Precision", has: |p| !p.precision.is_empty(), draw: quantized::precision },
     Part { id: "layers", title: "Layer errors", has: |p| !p.layers.is_empty(), draw: tables::layers },
+    Part { id: "roofline", title: "Roofline", has: chip::has_roofline, draw: chip::roofline },
+    Part { id: "cycles", title: "Cycles", has: |p| !p.cycles.is_empty(), draw: chip::cycles },
+    Part { id: "sweep", title: "Sweep", has: |p| !p.sweep.is_empty(), draw: sweep::sweep },
     Part { id: "npu", title: "NPU cycles", has: |p| !p.npu.is_empty(), draw: tables::npu },
     Part { id: "placement", title: "Placement", has: |p| !p.placement.is_empty(), draw: tables::placement },
     Part { id: "ranges", title: "Ranges", has: |p| !p.ranges.is_empty(), draw: quantized::ranges },

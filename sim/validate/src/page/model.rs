@@ -23,6 +23,12 @@ pub struct Page {
     pub layers: Vec<LayerError>,
     /// Cycles of each layer on a simulated device, in execution order.
     pub npu: Vec<NpuLayer>,
+    /// What limits a simulated chip.
+    pub roofline: Option<Roof>,
+    /// Where the cycles of each layer went on it, in execution order.
+    pub cycles: Vec<ChipLayer>,
+    /// Configurations of a chip that were compared.
+    pub sweep: Vec<SweepPoint>,
     /// What a quantizer made of each node, in the graph's order.
     pub precision: Vec<NodePrecision>,
     /// The range of each quantized tensor.
@@ -168,6 +174,51 @@ pub struct NpuLayer {
     pub cycles: u64,
     /// Share of the array's cycles that did work, 0 to 1.
     pub utilization: f64,
+}
+
+/// What a chip can do at best.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Roof {
+    /// Multiply-accumulates per cycle.
+    pub macs_per_cycle: f64,
+    /// Bytes of memory per cycle.
+    pub bytes_per_cycle: f64,
+}
+
+/// Where the cycles of a layer went.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ChipLayer {
+    /// Name of the layer.
+    pub name: String,
+    /// Multiply-accumulates.
+    pub macs: u64,
+    /// Bytes over the memory bus.
+    pub bytes: u64,
+    /// Cycles of work.
+    pub busy: u64,
+    /// The other cycles by reason.
+    pub stalls: Vec<(String, u64)>,
+}
+
+/// One configuration of a sweep.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct SweepPoint {
+    /// Its values.
+    pub name: String,
+    /// Cycles.
+    pub cycles: u64,
+    /// Bytes of on-chip memory.
+    pub sram_bytes: u64,
+    /// Bytes over the memory bus.
+    pub dram_bytes: u64,
+    /// Multiply-accumulates.
+    pub macs: u64,
+    /// Picojoules, if there is a table of energies.
+    pub energy_pj: Option<f64>,
+    /// Whether no other point beats it.
+    pub on_front: bool,
+    /// Why it has no figures; empty if it has.
+    pub reason: String,
 }
 
 /// The precision of a node.

@@ -27,6 +27,15 @@ fn evil() -> Page {
             cosine: 0.5,
             max_abs: f64::INFINITY,
         }],
+        roofline: Some(Roof { macs_per_cycle: f64::NAN, bytes_per_cycle: 0.0 }),
+        cycles: vec![
+            ChipLayer { name: text(), macs: u64::MAX, bytes: 1, busy: u64::MAX, stalls: vec![(text(), u64::MAX)] },
+            ChipLayer { name: text(), ..ChipLayer::default() },
+        ],
+        sweep: vec![
+            SweepPoint { name: text(), energy_pj: Some(f64::INFINITY), on_front: true, ..SweepPoint::default() },
+            SweepPoint { name: text(), reason: text(), ..SweepPoint::default() },
+        ],
         npu: vec![NpuLayer { layer: text(), cycles: u64::MAX, utilization: f64::NAN }],
         precision: vec![NodePrecision { node: text(), op: text(), precision: text(), macs: u64::MAX, reason: text() }],
         ranges: vec![TensorRange {

@@ -2,11 +2,13 @@
 //!
 //! Quantized functions of one 8-bit value are tables in TFLite's reference kernels, made in f32 with
 //! `round(f(x) * (1 / so)) + zo`; the importer makes the same table (`ottava::Lut`). In mode `fp32_rne` the node is the
-//! ONNX operator and the table that of numerics.md section 6.
+//! ONNX operator and the table that of numerics.md section 6. Of 16-bit values some are tables too (`table16`), others
+//! carry the mode and have forms of their own.
 
 use super::super::cx::{Built, Cx, Layout};
 use super::super::flatbuffer::Field;
 use super::super::schema::Operator;
+use super::table16;
 use crate::onnx::raw::Refusal;
 use ottava_graph::Attr;
 use ottava_hal::refmath::quantize::{Affine, Target};
@@ -102,11 +104,42 @@ fn bounded(cx: &mut Cx<'_>, op: &Operator<'_>, lo: f32, hi: f32) -> Built {
         let node = real_activation(cx, Activation::Bounds(lo, hi), t, id)?;
         return cx.push(node, &[t], layout);
     }
+    // Their kernels divide the scales in f32, that of a Requantize does in f64.
+    let (from, to) = (cx.per_tensor(x)?, cx.per_tensor(t)?);
+    if let (Some(mode), Some((scale, zp)), Some(target)) = (cx.q31(), from, target(cx, t)?)
+        && from != to
+    {
+        let (least, most) = clamp(cx, t, lo, hi)?.unwrap_or((target.lo, target.hi));
+        if are_bytes(cx, x, t) {
+            let requant = TfliteRequant::of_function(mode, Affine { scale, zp }, target);
+            let requant = requant.map_err(|e| Refusal::Unsupported(e.to_string()))?;
+            return table(cx, (x, id), t, layout, &|q| requant.apply(q).clamp(least, most).into());
+        }
+        let mut node = leaky(cx, t, 1.0);
+        node.inputs = vec![Some(id)];
+        node.requant = Some(mode);
+        node.fused.clamp = Some((least, most));
+        return cx.push(node, &[t], layout);
+    }
     let mut node = cx.own_node("Requantize", t);
     node.inputs = vec![Some(id)];
     node.requant = cx.q31();
     node.fused.clamp = clamp(cx, t, lo, hi)?;
     cx.push(node, &[t], layout)
+}
+
+/// The storage of a quantized tensor.
+fn target(cx: &Cx<'_>, t: usize) -> Built<Option<Target>> {
+    let (params, ty) = (cx.per_tensor(t)?, cx.ty(t, Layout::File)?);
+    let target = |((scale, zp), (lo, hi))| Target { scale, zp, lo, hi };
+    Ok(params.zip(ty.dtype.storage_range()).map(target))
+}
+
+/// A LeakyRelu without inputs.
+fn leaky(cx: &mut Cx<'_>, t: usize, alpha: f32) -> Node {
+    let mut node = cx.node("LeakyRelu", 16, t);
+    node.attrs.set("alpha", Attr::Float(alpha));
+    node
 }
 
 /// RELU.
@@ -146,10 +179,19 @@ pub(crate) fn function(cx: &mut Cx<'_>, op: &Operator<'_>, f: Function) -> Built
     if let (Some(from), Some(to), true, Some(_)) = (from, to, bytes, cx.q31()) {
         return table(cx, (x, id), t, layout, &|q| quantized(q, from, to, f.f32));
     }
+    if table16::applies(cx, x, t) && TABLES16.contains(&f.op) {
+        return table16::push(cx, (x, id), t, layout, &f);
+    }
     let mut node = cx.node(f.op, f.version, t);
     node.inputs = vec![Some(id)];
+    node.requant = cx.q31().filter(|_| table16::applies(cx, x, t) && FORMS16.contains(&f.op));
     cx.push(node, &[t], layout)
 }
+
+/// Functions of 16-bit values that are tables in TFLite's kernels.
+const TABLES16: &[&str] = &["Exp", "Gelu", "Log"];
+/// Functions of 16-bit values that are formulas of integers there.
+const FORMS16: &[&str] = &["Abs", "Sigmoid", "Tanh"];
 
 /// `round(f(s * (q - z)) * (1 / so)) + zo` in f32, as TFLite fills its tables. Infinities saturate; where the function has no
 /// value, it is the least one of the storage (numerics.md section 2).
@@ -213,16 +255,13 @@ pub(crate) fn elu(cx: &mut Cx<'_>, op: &Operator<'_>) -> Built {
 /// ABS.
 pub(crate) fn abs(cx: &mut Cx<'_>, op: &Operator<'_>) -> Built {
     let (x, t) = (cx.input(op, 0)?, cx.output(op, 0)?);
-    let (from, to) = (cx.per_tensor(x)?, cx.per_tensor(t)?);
     let tabled = cx.q31().filter(|_| are_bytes(cx, x, t));
-    if let (Some((scale, zp)), Some((to, to_zp)), Some(mode)) = (from, to, tabled) {
-        let target = Target { scale: to, zp: to_zp, lo: i32::MIN, hi: i32::MAX };
-        let requant = TfliteRequant::new(mode, Affine { scale, zp }, target);
+    if let (Some((scale, zp)), Some(to), Some(mode)) = (cx.per_tensor(x)?, target(cx, t)?, tabled) {
+        let requant = TfliteRequant::of_function(mode, Affine { scale, zp }, to);
         let requant = requant.map_err(|e| Refusal::Unsupported(e.to_string()))?;
         let layout = cx.layout_of(x);
         let id = cx.value(x, layout)?;
-        let size = |q: i32| zp.saturating_add(q.saturating_sub(zp).saturating_abs());
-        return table(cx, (x, id), t, layout, &|q| requant.apply(size(q)).into());
+        return table(cx, (x, id), t, layout, &|q| requant.size(q).into());
     }
     function(cx, op, Function { op: "Abs", version: 13, f32: f32::abs })
 }
@@ -232,8 +271,16 @@ pub(crate) fn neg(cx: &mut Cx<'_>, op: &Operator<'_>) -> Built {
     function(cx, op, Function { op: "Neg", version: 13, f32: |x| -x })
 }
 
-/// SQRT.
+/// SQRT; its kernel cuts what is behind the point off.
 pub(crate) fn sqrt(cx: &mut Cx<'_>, op: &Operator<'_>) -> Built {
+    let (x, t) = (cx.input(op, 0)?, cx.output(op, 0)?);
+    let tabled = cx.q31().is_some() && are_bytes(cx, x, t);
+    if let (Some((scale, zp)), Some(to), true) = (cx.per_tensor(x)?, target(cx, t)?, tabled) {
+        let layout = cx.layout_of(x);
+        let id = cx.value(x, layout)?;
+        let root = move |q: i32| ((scale * q.wrapping_sub(zp).max(0) as f32).sqrt() / to.scale) as i64;
+        return table(cx, (x, id), t, layout, &|q| root(q).saturating_add(to.zp.into()));
+    }
     function(cx, op, Function { op: "Sqrt", version: 13, f32: f32::sqrt })
 }
 
@@ -263,17 +310,15 @@ pub(crate) fn leaky_relu(cx: &mut Cx<'_>, op: &Operator<'_>) -> Built {
     let alpha = op.options.map_or(Ok(0.0), |o| o.f32(Field(0, "alpha"), 0.0))?;
     let layout = cx.layout_of(x);
     let id = cx.value(x, layout)?;
-    let (from, to) = (cx.per_tensor(x)?, cx.per_tensor(t)?);
     let tabled = cx.q31().filter(|_| are_bytes(cx, x, t));
-    if let (Some((scale, zp)), Some((to, to_zp)), Some(mode)) = (from, to, tabled) {
-        let target = Target { scale: to, zp: to_zp, lo: i32::MIN, hi: i32::MAX };
-        let relu = TfliteLeakyRelu::new(mode, Affine { scale, zp }, alpha, target);
+    if let (Some((scale, zp)), Some(to), Some(mode)) = (cx.per_tensor(x)?, target(cx, t)?, tabled) {
+        let relu = TfliteLeakyRelu::new(mode, Affine { scale, zp }, alpha, to);
         let relu = relu.map_err(|e| Refusal::Unsupported(e.to_string()))?;
         return table(cx, (x, id), t, layout, &|q| relu.apply(q).into());
     }
-    let mut node = cx.node("LeakyRelu", 16, t);
-    node.attrs.set("alpha", Attr::Float(alpha));
+    let mut node = leaky(cx, t, alpha);
     node.inputs = vec![Some(id)];
+    node.requant = cx.q31().filter(|_| table16::applies(cx, x, t));
     cx.push(node, &[t], layout)
 }
 

@@ -1,6 +1,6 @@
 //! Operators of two operands that broadcast, comparisons and choices.
 //!
-//! Quantized ADD, SUB and MUL carry the node's mode and have the fixed-point forms of numerics.md section 4.
+//! Quantized ADD, SUB, MUL and PRELU carry the node's mode and have the fixed-point forms of numerics.md section 4.
 
 use super::super::cx::{Built, Cx, Layout};
 use super::super::schema::Operator;
@@ -139,5 +139,9 @@ pub(crate) fn select(cx: &mut Cx<'_>, op: &Operator<'_>) -> Built {
 
 /// PRELU.
 pub(crate) fn prelu(cx: &mut Cx<'_>, op: &Operator<'_>) -> Built {
-    plain(cx, op, 2, "PRelu", 16)
+    let (mut node, layout, t) = node_of(cx, op, 2, "PRelu", 16)?;
+    if cx.per_tensor(t)?.is_some() {
+        node.requant = cx.q31();
+    }
+    cx.push(node, &[t], layout)
 }

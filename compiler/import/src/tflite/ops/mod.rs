@@ -4,7 +4,9 @@
 pub(crate) mod activation;
 pub(crate) mod arithmetic;
 pub(crate) mod blocks;
+pub(crate) mod chain;
 pub(crate) mod hybrid;
+pub(crate) mod index;
 pub(crate) mod lstm;
 pub(crate) mod lstm_integer;
 pub(crate) mod matrix;
@@ -19,3 +21,5 @@ pub(crate) mod shape;
 pub(crate) mod state;
 pub(crate) mod suppress;
 pub(crate) mod table;
+pub(crate) mod table16;
+pub(crate) mod whole;

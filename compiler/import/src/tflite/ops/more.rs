@@ -5,8 +5,10 @@ use super::super::flatbuffer::Field;
 use super::super::schema::Operator;
 use super::activation::{Activation, Function, function, push_activated};
 use super::arithmetic::node_of;
+use super::table16;
 use crate::onnx::raw::Refusal;
 use ottava_graph::Attr;
+use ottava_hal::refmath::unary;
 use ottava_hal::{Tensor, ValueId};
 
 /// L2_NORMALIZATION, along the last axis.
@@ -62,14 +64,25 @@ pub(crate) fn gelu(cx: &mut Cx<'_>, op: &Operator<'_>) -> Built {
     let (x, t) = (cx.input(op, 0)?, cx.output(op, 0)?);
     let approximate = op.options.map_or(Ok(false), |o| o.bool(Field(0, "approximate")))?;
     let layout = cx.layout_of(x);
+    if table16::applies(cx, x, t) {
+        let exact = |x: f32| unary::gelu_f64(x.into()) as f32;
+        let f32: fn(f32) -> f32 = if approximate { gelu_by_tanh } else { exact };
+        let id = cx.value(x, layout)?;
+        return table16::push(cx, (x, id), t, layout, &Function { op: "Gelu", version: 20, f32 });
+    }
     let mut node = cx.node("Gelu", 20, t);
     node.attrs.set("approximate", Attr::Str(if approximate { "tanh" } else { "none" }.into()));
     node.inputs = vec![Some(cx.value(x, layout)?)];
     cx.push(node, &[t], layout)
 }
 
+/// The formula with tanh, as TFLite writes it.
+fn gelu_by_tanh(x: f32) -> f32 {
+    0.5 * x * (1.0 + (0.797_884_6 * (x + 0.044_715 * x * x * x)).tanh())
+}
+
 /// Refuses quantized results.
-fn only_plain(cx: &Cx<'_>, t: usize) -> Built {
+pub(crate) fn only_plain(cx: &Cx<'_>, t: usize) -> Built {
     match cx.per_tensor(t)? {
         Some(_) => Refusal::unsupported("quantized integers; floats and plain integers are supported"),
         None => Ok(()),

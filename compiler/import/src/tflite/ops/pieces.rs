@@ -211,7 +211,7 @@ pub(crate) fn gather(cx: &mut Cx<'_>, op: &Operator<'_>) -> Built {
         None => (0, 0),
     };
     if batch != 0 {
-        return Refusal::unsupported(format!("batch_dims is {batch}; 0 is supported"));
+        return super::index::gather_batches(cx, op, axis, batch);
     }
     let mut node = cx.node("Gather", 13, t);
     node.attrs.set("axis", Attr::Int(axis.into()));

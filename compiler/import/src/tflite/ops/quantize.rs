@@ -45,7 +45,7 @@ pub(crate) fn dequantize(cx: &mut Cx<'_>, op: &Operator<'_>) -> Built {
 }
 
 /// ONNX's number of f32.
-const FLOAT: i64 = 1;
+pub(crate) const FLOAT: i64 = 1;
 /// ONNX's number of s32.
 pub(crate) const INT32: i64 = 6;
 /// ONNX's number of s64.

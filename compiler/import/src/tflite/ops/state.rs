@@ -23,6 +23,8 @@ pub(crate) struct Variables {
     handles: HashMap<usize, usize>,
     /// States of operators: name, input, output, first value.
     kept: Vec<(String, ValueId, ValueId, Tensor)>,
+    /// Elements of all first values that are made of nothing but a shape.
+    made: usize,
 }
 
 /// A named variable.
@@ -164,19 +166,24 @@ pub(crate) fn held(cx: &mut Cx<'_>, t: usize) -> Built<ValueId> {
 pub(crate) fn keep(cx: &mut Cx<'_>, t: usize, input: ValueId, output: ValueId) -> Built {
     let def = cx.def(t);
     if def.is_variable {
-        let initial = zeros(&cx.extents(t)?, cx.ty(t, Layout::File)?.dtype, cx.params(t)?)?;
+        let (extents, ty) = (cx.extents(t)?, cx.ty(t, Layout::File)?);
+        let initial = zeros(cx, &extents, ty.dtype, cx.params(t)?)?;
         cx.variables.kept.push((def.name.clone(), input, output, initial));
     }
     Ok(())
 }
 
 /// A tensor of zeros, of zero points if it is quantized.
-fn zeros(shape: &[usize], dtype: DataType, params: Option<QuantParams>) -> Built<Tensor> {
+fn zeros(cx: &mut Cx<'_>, shape: &[usize], dtype: DataType, params: Option<QuantParams>) -> Built<Tensor> {
     let zero_point = params.and_then(|p| p.as_per_tensor()).map_or(0, |(_, zp)| zp);
     let n = shape.iter().try_fold(1usize, |n, d| n.checked_mul(*d)).filter(|n| *n <= MAX_STATE);
     let Some(n) = n else {
         return Refusal::unsupported(format!("a state of the shape {shape:?}; {MAX_STATE} elements are the most"));
     };
+    cx.variables.made = cx.variables.made.saturating_add(n);
+    if cx.variables.made > MAX_STATES {
+        return Refusal::unsupported(format!("states without a first value of more than {MAX_STATES} elements together"));
+    }
     match zero_point {
         0 => Ok(Tensor::zeros(dtype, shape)?),
         zp => Ok(Tensor::from_ints(dtype, shape, &vec![i64::from(zp); n])?),
@@ -185,6 +192,8 @@ fn zeros(shape: &[usize], dtype: DataType, params: Option<QuantParams>) -> Built
 
 /// Elements of a state that is made of nothing but its shape.
 const MAX_STATE: usize = 1 << 20;
+/// Elements of all such states of a model.
+const MAX_STATES: usize = 1 << 22;
 
 /// Makes the states of the graph, after its own outputs.
 pub(crate) fn finish(cx: &mut Cx<'_>) -> Built {
@@ -208,7 +217,7 @@ pub(crate) fn finish(cx: &mut Cx<'_>) -> Built {
                 let found = data.ty();
                 return Refusal::invalid(format!("variable `{name}` is read as {ty} and begins as {found}"));
             }
-            None => zeros(&extents, ty.dtype, cx.params(t)?)?,
+            None => zeros(cx, &extents, ty.dtype, cx.params(t)?)?,
         };
         if layout == Layout::Image {
             first = tensor::transpose(&first, &[0, 3, 1, 2])?;

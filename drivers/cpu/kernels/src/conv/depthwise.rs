@@ -164,7 +164,7 @@ impl Depthwise<'_> {
                 let (at, channel) = (((y + line) * wide + x0) * stride + panel.channel, panel.channel);
                 let place = Place { at, stride, rows: wide.min(PIXELS), cols: panel.n, channel };
                 let (epilogue, residual) = (self.epilogue, self.residual);
-                isa.run(Finish { epilogue, tile: &tile.0, place, residual, out: self.out });
+                isa.finish(Finish { epilogue, tile: &tile.0, place, residual, out: self.out });
             }
         }
     }

@@ -63,6 +63,64 @@ fn books_close_and_time_is_monotone() {
     }
 }
 
+/// S7 on the machine: more banks, larger rows and quicker memories never take longer; the limits are array and bus.
+#[test]
+fn s7_the_machine_is_monotone_and_has_its_limits() {
+    let conv = Conv { size: [20, 20], channels: [16, 32], ..Conv::small(RequantMode::Q31Single) };
+    let constants = conv.constants(&mut Rng::new(36));
+    let time = |change: &dyn Fn(&mut NpuConfig)| {
+        let mut config = device(16, 16, Dataflow::Ws, 16.0);
+        change(&mut config);
+        let program = Program::load(&config, conv.stream(&config, &constants, [50, 16], false)).unwrap();
+        assert!(program.timing().adds_up());
+        let c = program.static_counters();
+        (program.timing().clone(), c.dram_bytes_read + c.dram_bytes_written)
+    };
+    let totals = |values: &[u32], change: &dyn Fn(&mut NpuConfig, u32)| -> Vec<u64> {
+        values.iter().map(|v| time(&|c| change(c, *v)).0.total_cycles).collect()
+    };
+    let banked = |channels, banks, row_miss| {
+        move |c: &mut NpuConfig| {
+            c.dram = Dram::Banked {
+                bytes_per_cycle: 16.0,
+                latency: 20,
+                channels,
+                banks,
+                row_bytes: 512,
+                row_miss,
+                turnaround: 10,
+            };
+        }
+    };
+    let sweeps = [
+        ("banks of A", totals(&[1, 2, 4, 8], &|c, n| (c.sram.a.banks, c.sram.a.port_bytes) = (n, 4))),
+        ("ports of A", totals(&[1, 2, 4], &|c, n| (c.sram.a.ports, c.sram.a.port_bytes) = (n, 2))),
+        (
+            "latency",
+            totals(&[400, 100, 10], &|c, n| c.dram = Dram::Simple { bytes_per_cycle: 16.0, latency: n.into() }),
+        ),
+        ("cost of a row", totals(&[200, 50, 0], &|c, n| banked(1, 4, n)(c))),
+        ("banks of the memory", totals(&[1, 4, 16], &|c, n| banked(1, n, 60)(c))),
+    ];
+    for (what, totals) in &sweeps {
+        println!("S7: {what}: {totals:?} cycles");
+        assert!(totals.windows(2).all(|pair| pair[0] >= pair[1]), "{what}: {totals:?}");
+        assert!(totals[0] > totals[totals.len() - 1], "{what} matters: {totals:?}");
+    }
+    let (slow, bytes) = time(&|c| c.dram = Dram::Simple { bytes_per_cycle: 1.0 / 64.0, latency: 0 });
+    let above = slow.total_cycles as f64 / (bytes as f64 * 64.0) - 1.0;
+    println!("S7: a slow bus, {:.3} % above its own time", above * 100.0);
+    assert!((0.0..0.01).contains(&above), "{above}");
+    // Queues hand over one after the other in this stream, so with an endless bus they add up.
+    let (fast, _) = time(&|c| {
+        c.dram = Dram::Simple { bytes_per_cycle: 1e6, latency: 0 };
+        c.queues.decode_cycles = 0;
+    });
+    let work = fast.queue(Queue::Ex).busy + fast.queue(Queue::Vec).busy;
+    let transfers = fast.transfers.len() as u64;
+    assert!(fast.total_cycles <= work + transfers, "{} cycles, {work} of work", fast.total_cycles);
+}
+
 #[test]
 fn slower_array_timing_takes_longer() {
     let conv = Conv::small(RequantMode::Fp32Rne);

@@ -2,6 +2,7 @@
 
 mod conv;
 mod elementwise;
+mod faults;
 mod hostile;
 mod laws;
 mod overlap;

@@ -15,7 +15,10 @@ const N: u32 = 16;
 const MODE: RequantMode = RequantMode::Fp32Rne;
 const TARGET: Target = Target { scale: 1.0, zp: 3, lo: -128, hi: 127 };
 
-fn constants(rng: &mut Rng) -> Vec<u8> {
+/// Bytes of the input.
+pub(super) const INPUT: usize = (TILES * ROWS * K) as usize;
+
+pub(super) fn constants(rng: &mut Rng) -> Vec<u8> {
     let mut bytes = rng.bytes((K * N) as usize);
     bytes.extend((0..N).flat_map(|n| entry(MODE, 0.001 + n as f32 * 0.000_2, n as i32).0));
     bytes
@@ -36,7 +39,7 @@ fn expected(input: &[u8], constants: &[u8]) -> Vec<u8> {
 
 /// Tile i of every stage uses half `i % 2` of its memories. A stage takes a ready token and, from its third tile on, a
 /// free token of the stage behind; it gives a free token as long as a later tile waits for one.
-fn stream(config: &NpuConfig, constants: &[u8]) -> Stream {
+pub(super) fn stream(config: &NpuConfig, constants: &[u8]) -> Stream {
     let mut b = Builder::new((TILES * ROWS * K) as usize, (TILES * ROWS * N) as usize, 0, constants.to_vec());
     b.set(&target_registers(Dtype::S8, TARGET)).set(&[(Reg::M, ROWS), (Reg::N, N), (Reg::K, K)]);
     b.set(&[(Reg::RqTable, Local::w(4096).bits()), (Reg::Rowb, K * N)]);

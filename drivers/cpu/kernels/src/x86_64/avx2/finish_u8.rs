@@ -6,6 +6,7 @@
 
 use core::arch::x86_64::*;
 
+use super::finish_q31::{Panel, q31};
 use crate::epilogue::{Inner, Kind, Source, Store};
 use crate::finish::{Finish, Out};
 use crate::gemm::COLS;
@@ -34,6 +35,10 @@ fn finish_columns<const WHOLE: bool>(finish: &Finish<'_>) -> bool {
             let add = AddOther::new(other, Some(inner), [f32::NEG_INFINITY, f32::INFINITY], *y_scale);
             sum::<WHOLE, true>(finish, out, finish.lanes(m), &add, store);
         }
+        Kind::Q31 { m, shift, double, store } => {
+            let panel = Panel { m: finish.lanes(m), shift: finish.lanes(shift), double: *double };
+            return q31::<WHOLE>(finish, out, &panel, store);
+        }
         _ => return false,
     }
     true
@@ -42,16 +47,16 @@ fn finish_columns<const WHOLE: bool>(finish: &Finish<'_>) -> bool {
 /// Rows of the output that the task owns: where they begin, and how far apart.
 ///
 /// Invariant: `n` rows of `cols` bytes, at most sixteen, lie inside the output.
-struct Rows {
+pub(super) struct Rows {
     first: *mut u8,
     stride: usize,
-    n: usize,
+    pub(super) n: usize,
     cols: usize,
 }
 
 impl Rows {
     #[inline]
-    fn new(finish: &Finish<'_>, out: &SharedOut<'_, u8>) -> Self {
+    pub(super) fn new(finish: &Finish<'_>, out: &SharedOut<'_, u8>) -> Self {
         let place = &finish.place;
         let (n, cols) = (place.rows.min(finish.tile.len()), place.cols.min(COLS));
         let first = out.address(place.at, n.saturating_sub(1).saturating_mul(place.stride).saturating_add(cols));
@@ -76,7 +81,7 @@ impl Rows {
     /// Stores row `r`; `WHOLE` where rows are sixteen bytes.
     #[inline]
     #[target_feature(enable = "avx2")]
-    fn store<const WHOLE: bool>(&self, r: usize, y: __m128i) {
+    pub(super) fn store<const WHOLE: bool>(&self, r: usize, y: __m128i) {
         debug_assert!(r < self.n && WHOLE == (self.cols == COLS));
         // SAFETY: the invariant of the type; by the contract of `Finish` the task owns these bytes alone.
         unsafe {
@@ -88,7 +93,7 @@ impl Rows {
     /// Stores row `r` from the low half of `y` and row `r + 1` from the high half.
     #[inline]
     #[target_feature(enable = "avx2")]
-    fn store_two<const WHOLE: bool>(&self, r: usize, y: __m256i) {
+    pub(super) fn store_two<const WHOLE: bool>(&self, r: usize, y: __m256i) {
         self.store::<WHOLE>(r, _mm256_castsi256_si128(y));
         self.store::<WHOLE>(r + 1, _mm256_extracti128_si256::<1>(y));
     }
@@ -229,7 +234,7 @@ fn scaled(acc: &[i32; COLS], bias: Pair<__m256i>, m: Pair<__m256>) -> Pair<__m25
 
 #[inline]
 #[target_feature(enable = "avx2")]
-fn load_i32(values: &[i32; COLS]) -> Pair<__m256i> {
+pub(super) fn load_i32(values: &[i32; COLS]) -> Pair<__m256i> {
     // SAFETY: both halves of sixteen values.
     unsafe { [_mm256_loadu_si256(values.as_ptr().cast()), _mm256_loadu_si256(values.as_ptr().add(8).cast())] }
 }
@@ -269,11 +274,31 @@ impl Pack {
         _mm256_adds_epi16(_mm256_packs_epi32(a, b), self.zp)
     }
 
+    /// As [`Self::words`], of integers that are rounded; `most` is the upper bound before the zero point.
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    fn words_of(&self, [a, b]: Pair<__m256i>, most: __m256i) -> __m256i {
+        let (a, b) = (_mm256_min_epi32(a, most), _mm256_min_epi32(b, most));
+        _mm256_adds_epi16(_mm256_packs_epi32(a, b), self.zp)
+    }
+
+    /// As [`Self::bytes`], of integers that are rounded.
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    pub(super) fn bytes_of(&self, [low, high]: Pair<Pair<__m256i>>, most: __m256i) -> __m256i {
+        self.ordered([self.words_of(low, most), self.words_of(high, most)])
+    }
+
     /// The bytes of one row in the low half, of another in the high half.
     #[inline]
     #[target_feature(enable = "avx2")]
     fn bytes(&self, low: Pair<__m256>, high: Pair<__m256>) -> __m256i {
-        let words = [self.words(low), self.words(high)];
+        self.ordered([self.words(low), self.words(high)])
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    fn ordered(&self, words: Pair<__m256i>) -> __m256i {
         // Packing works within 128-bit halves, in columns: low 0-3 8-11, high 0-3 8-11, then low 4-7 12-15, high 4-7 12-15.
         let bytes = _mm256_packus_epi16(words[0], words[1]);
         let ordered = _mm256_permutevar8x32_epi32(bytes, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));

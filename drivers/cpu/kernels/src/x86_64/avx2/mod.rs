@@ -11,6 +11,7 @@ mod compiled;
 mod depthwise_f32;
 mod depthwise_lines;
 mod depthwise_u8;
+mod finish_q31;
 mod finish_u8;
 mod gemm_f32;
 mod gemm_s16;
