@@ -89,7 +89,12 @@ mod tests {
             run: Box::new(|_, _| Ok(())),
         };
         let out = Place::Output;
-        let steps = [step(&[], out(0)), step(&[out(0)], out(2)), step(&[out(2)], Place::Buffer(0)), step(&[Place::Buffer(0)], out(1))];
+        let steps = [
+            step(&[], out(0)),
+            step(&[out(0)], out(2)),
+            step(&[out(2)], Place::Buffer(0)),
+            step(&[Place::Buffer(0)], out(1)),
+        ];
         let showing = Showing::new(&steps.iter().collect::<Vec<_>>(), &[64], &[64, 64, 64]).unwrap();
         assert_eq!(showing.complete, [vec![0], vec![2], vec![], vec![1]]);
         assert_eq!(showing.arena_bytes, 128);

@@ -109,9 +109,11 @@ mod tests {
         let w = g.add_input("w", ty(&[2, 2, 1, 1]));
         let names = ["conv", "relu", "product"];
         let outs: Vec<ValueId> = names.iter().map(|n| g.add_value(*n, ty(&[1, 2, 3, 4]))).collect();
-        for (name, op, inputs, out) in
-            [("c", "Conv", vec![x, w], outs[0]), ("r", "Relu", vec![outs[0]], outs[1]), ("m", "MatMul", vec![outs[1], w], outs[2])]
-        {
+        for (name, op, inputs, out) in [
+            ("c", "Conv", vec![x, w], outs[0]),
+            ("r", "Relu", vec![outs[0]], outs[1]),
+            ("m", "MatMul", vec![outs[1], w], outs[2]),
+        ] {
             let mut node = Node::new(name, op, 13);
             (node.inputs, node.outputs) = (inputs.into_iter().map(Some).collect(), vec![out]);
             g.nodes.push(node);
@@ -134,8 +136,14 @@ mod tests {
         put_out(&mut g, 1);
         take_in(&mut g, 0);
         let (first, last) = (&g.nodes[0], &g.nodes[g.nodes.len() - 1]);
-        assert_eq!((last.op.as_str(), last.attrs.ints_opt("perm").unwrap().unwrap()), ("Transpose", &[0i64, 2, 3, 1][..]));
-        assert_eq!((first.op.as_str(), first.attrs.ints_opt("perm").unwrap().unwrap()), ("Transpose", &[0i64, 3, 1, 2][..]));
+        assert_eq!(
+            (last.op.as_str(), last.attrs.ints_opt("perm").unwrap().unwrap()),
+            ("Transpose", &[0i64, 2, 3, 1][..])
+        );
+        assert_eq!(
+            (first.op.as_str(), first.attrs.ints_opt("perm").unwrap().unwrap()),
+            ("Transpose", &[0i64, 3, 1, 2][..])
+        );
         assert_eq!(g.ty(g.outputs[1]).shape.known().unwrap(), [1, 3, 4, 2]);
         assert_eq!((g.name_of(g.inputs[0]), g.name_of(first.outputs[0])), ("x_channels_last", "x"));
     }
