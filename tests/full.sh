@@ -16,6 +16,10 @@ step "200,000 random shapes of products on every instruction set of this machine
 OTTAVA_SHAPES=200000 CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS=true CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS=true \
     cargo test --release --target-dir target/full -p ottava-driver-cpu --lib shapes -- --nocapture
 
+step "Operator cases, random programs and networks on 72 simulated chips, bytes and counters (S12)"
+OTTAVA_S12=full cargo test --release --target-dir target/full -p ottava-driver-npu --test npu exact -- --nocapture
+OTTAVA_S12=full cargo test --release --target-dir target/full -p ottava-e2e --test npu -- --nocapture
+
 step "CPU kernels on emulated AArch64 CPUs"
 bash tests/lib/aarch64.sh target/full
 

@@ -36,7 +36,15 @@ check_form() { # form, then as check
     fi
 }
 
+check_blocks() { # name, model, evaluation, affine, rows: 4-bit weights in blocks, float activations
+    "$ottava" quantize "$2" --dynamic --weights s4 --block 32 -o "$out/$1.onnx" >/dev/null
+    "$ottava" eval "$out/$1.onnx" --data "$3" --affine "$4" --limit "${5:-500}" --outputs "$out/$1.npz" >/dev/null
+    printf '%-18s %-10s' "$1" "s4/32"
+    "$python" tests/tools/onnx_to_qdq_check.py "$out/$1.onnx" "$2" "$3" "$out/$1.npz" --affine "$4" | grep "within one step"
+}
+
 bundled=sdk/cli/assets
+check_blocks digits $bundled/digits.onnx $bundled/digits_test.npz 1,0
 check digits $bundled/digits.onnx $bundled/digits_calib.npz $bundled/digits_test.npz 1,0
 if [ ! -d "$assets/models" ]; then
     exit 0
@@ -58,5 +66,6 @@ check kws $m/kws_dscnn_f32_bn.onnx $m/data/kws01_calib_100.npz $m/data/kws01_eva
 check vww96 $m/vww96_f32.onnx $m/data/vww01_calib_100.npz $m/data/vww01_eval_300.npz 0.00392156863,0 0.985
 check mobilenet_v1_025 $m/mobilenet_v1_025_128_f32deq.onnx $m/data/imagenet_128_calib_60.npz $m/data/imagenet_128_eval_100.npz 0.0078125,-1 0.998
 check ad01 $m/ad01_f32.onnx $m/data/ad01_calib_10.npz $m/data/ad01_eval_50.npz 1,0
+check_blocks minilm $m/minilm_l3_f16w.onnx $m/data/minilm_l3_eval_150.npz 1,0 40
 check_form qdq minilm $m/minilm_l3_f16w.onnx $m/data/minilm_l3_calib_50.npz $m/data/minilm_l3_eval_150.npz 1,0 0.95 40
 check_form qdq fastestdet $m/fastestdet_352.onnx "$out/images_calib.npz" "$out/images_eval.npz" 0.00392156863,0 0.96 2

@@ -5,7 +5,8 @@
 //! is opt-in: [`Calibration::with_moving_average`] collects an average that depends on the order, and then refuses to
 //! merge.
 //!
-//! File: magic, version, fingerprint, samples, optional constant of the moving average, tensors sorted by name, checksum
+//! File: magic, version, fingerprint, samples, optional constant of the moving average, in version 3 the number of the shard
+//! and of all shards, tensors sorted by name, checksum
 //! (FNV-1a of all bytes before it); little-endian, counts as LEB128. The reader allocates no more than a fixed multiple of
 //! the file's size.
 
@@ -20,6 +21,8 @@ use crate::scan::Extremes;
 
 const MAGIC: &[u8; 8] = b"OTVCALIB";
 const VERSION: u32 = 2;
+/// The same with the number of the shard behind the constant of the moving average.
+const SHARD_VERSION: u32 = 3;
 /// Each tensor's histogram takes 32 KiB in memory but may take few bytes in a file; this bounds what a small hostile file
 /// can claim, and no network comes near it.
 const MAX_TENSORS: u64 = 1 << 14;
@@ -63,7 +66,17 @@ pub struct Calibration {
     fingerprint: u64,
     samples: u64,
     moving_average: Option<f64>,
+    shard: Option<ShardId>,
     tensors: BTreeMap<String, TensorStats>,
+}
+
+/// Which part of the samples a calibration is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ShardId {
+    /// Number of the part, from 0.
+    pub index: u64,
+    /// How many parts there are.
+    pub count: u64,
 }
 
 /// A tensor in which NaN or infinite values appeared.
@@ -82,7 +95,7 @@ pub struct NonFinite {
 impl Calibration {
     /// An empty calibration of the model with this fingerprint (see [`fnv1a`]).
     pub fn new(fingerprint: u64) -> Self {
-        Self { fingerprint, samples: 0, moving_average: None, tensors: BTreeMap::new() }
+        Self { fingerprint, samples: 0, moving_average: None, shard: None, tensors: BTreeMap::new() }
     }
 
     /// An empty calibration that also collects the moving average of each sample's extremes, with this constant. One call
@@ -94,27 +107,30 @@ impl Calibration {
     /// Adds the values of a tensor. `sample` is the index of the sample in the whole data set (of a batch: its first); it
     /// only serves to name a sample that holds NaN or infinities.
     pub fn observe(&mut self, tensor: &str, values: &[f32], sample: u64) {
-        self.survey(tensor, values, sample);
+        let constant = self.moving_average;
+        self.stats_mut(tensor).survey(values, sample, constant);
     }
 
     /// As [`Calibration::observe`], and sums each channel as well.
     pub fn observe_channels(&mut self, tensor: &str, values: &[f32], layout: ChannelLayout, sample: u64) -> Result<()> {
         layout.expect_fits(tensor, values)?;
-        let found = self.survey(tensor, values, sample);
-        self.stats_mut(tensor).channels.observe(tensor, values, layout, found)
-    }
-
-    fn survey(&mut self, tensor: &str, values: &[f32], sample: u64) -> Extremes {
         let constant = self.moving_average;
         let stats = self.stats_mut(tensor);
-        let found = stats.histogram.survey(values);
-        if !found.all_finite {
-            stats.first_bad_sample = Some(stats.first_bad_sample.map_or(sample, |first| first.min(sample)));
-        }
-        if let Some(constant) = constant.filter(|_| found.min <= found.max) {
-            stats.ema = Some(Ema::update(stats.ema, constant, found.min, found.max));
-        }
-        found
+        let found = stats.survey(values, sample, constant);
+        stats.channels.observe(tensor, values, layout, found)
+    }
+
+    /// Sums each channel, and leaves the rest to [`Calibration::copy_values`].
+    pub fn observe_only_channels(&mut self, tensor: &str, values: &[f32], layout: ChannelLayout) -> Result<()> {
+        self.stats_mut(tensor).channels.observe(tensor, values, layout, crate::scan::extremes(values))
+    }
+
+    /// Gives a tensor the statistics of another one that has the same values in another order, but for its channels.
+    pub fn copy_values(&mut self, from: &str, to: &str) {
+        let Some(source) = self.tensors.get(from) else { return };
+        let copy = TensorStats { channels: ChannelSums::default(), ..source.clone() };
+        let own = self.stats_mut(to);
+        *own = TensorStats { channels: std::mem::take(&mut own.channels), ..copy };
     }
 
     /// Counts samples; call it once per batch.
@@ -128,6 +144,21 @@ impl Calibration {
             self.tensors.insert(tensor.to_owned(), TensorStats::default());
         }
         self.tensors.get_mut(tensor).expect("the tensor was inserted above")
+    }
+
+    /// Says that this is a part of the samples. Merging takes the mark away: all parts together are no part.
+    pub fn mark_shard(&mut self, shard: ShardId) {
+        self.shard = Some(shard);
+    }
+
+    /// The part of the samples, if it is one and says so.
+    pub fn shard(&self) -> Option<ShardId> {
+        self.shard
+    }
+
+    /// A number that tells apart what was observed, whatever part of the samples it is said to be.
+    pub fn digest(&self) -> u64 {
+        fnv1a(&Self { shard: None, ..self.clone() }.to_bytes())
     }
 
     /// The model's fingerprint.
@@ -178,6 +209,7 @@ impl Calibration {
     /// Adds another shard.
     pub fn merge(&mut self, other: &Self) -> Result<()> {
         self.expect_mergeable(other)?;
+        self.shard = None;
         for (name, theirs) in &other.tensors {
             let mine = self.stats_mut(name);
             mine.channels.merge(name, &theirs.channels)?;
@@ -211,10 +243,13 @@ impl Calibration {
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut out = Vec::new();
         out.extend(MAGIC);
-        out.extend(VERSION.to_le_bytes());
+        out.extend(if self.shard.is_some() { SHARD_VERSION } else { VERSION }.to_le_bytes());
         out.extend(self.fingerprint.to_le_bytes());
         out.extend(self.samples.to_le_bytes());
         put_optional(&mut out, self.moving_average.map(f64::to_le_bytes));
+        for number in self.shard.iter().flat_map(|shard| [shard.index, shard.count]) {
+            put_varint(&mut out, number);
+        }
         put_varint(&mut out, self.tensors.len() as u64);
         for (name, stats) in &self.tensors {
             put_varint(&mut out, name.len() as u64);
@@ -229,10 +264,14 @@ impl Calibration {
     /// Reads a calibration file.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
         let mut reader = Reader::new(checked_body(bytes)?);
-        reader.take(MAGIC.len() + size_of::<u32>())?;
+        reader.take(MAGIC.len())?;
+        let version = reader.u32()?;
         let mut calibration = Self::new(reader.u64()?);
         calibration.samples = reader.u64()?;
         calibration.moving_average = read_optional(&mut reader, |r| r.f64())?;
+        if version == SHARD_VERSION {
+            calibration.shard = Some(read_shard(&mut reader)?);
+        }
         let count = reader.varint()?;
         if count > MAX_TENSORS {
             return Err(reader.error(format!("{count} tensors"), format!("at most {MAX_TENSORS}")));
@@ -258,8 +297,8 @@ fn checked_body(bytes: &[u8]) -> Result<&[u8]> {
         return Err(Reader::new(bytes).error("another kind of file", "a calibration file (`OTVCALIB`)"));
     }
     let version = reader.u32()?;
-    if version != VERSION {
-        return Err(reader.error(format!("version {version}"), format!("version {VERSION}")));
+    if version != VERSION && version != SHARD_VERSION {
+        return Err(reader.error(format!("version {version}"), format!("version {VERSION} or {SHARD_VERSION}")));
     }
     let body_len = reader.remaining().checked_sub(size_of::<u64>());
     let Some(body_len) = body_len.map(|len| len + MAGIC.len() + size_of::<u32>()) else {
@@ -287,6 +326,14 @@ fn read_optional<T>(reader: &mut Reader<'_>, read: impl Fn(&mut Reader<'_>) -> R
     }
 }
 
+fn read_shard(reader: &mut Reader<'_>) -> Result<ShardId> {
+    let (index, count) = (reader.varint()?, reader.varint()?);
+    if index < count {
+        return Ok(ShardId { index, count });
+    }
+    Err(reader.error(format!("part {index} of {count}"), "a part that there is"))
+}
+
 fn read_name(reader: &mut Reader<'_>) -> Result<String> {
     let len = reader.varint()?;
     let Some(len) = usize::try_from(len).ok().filter(|_| len <= MAX_NAME) else {
@@ -300,6 +347,18 @@ fn read_name(reader: &mut Reader<'_>) -> Result<String> {
 }
 
 impl TensorStats {
+    /// Adds values. `constant` is that of the moving average, if there is one.
+    fn survey(&mut self, values: &[f32], sample: u64, constant: Option<f64>) -> Extremes {
+        let found = self.histogram.survey(values);
+        if !found.all_finite {
+            self.first_bad_sample = Some(self.first_bad_sample.map_or(sample, |first| first.min(sample)));
+        }
+        if let Some(constant) = constant.filter(|_| found.min <= found.max) {
+            self.ema = Some(Ema::update(self.ema, constant, found.min, found.max));
+        }
+        found
+    }
+
     fn write(&self, out: &mut Vec<u8>) {
         self.histogram.write(out);
         self.channels.write(out);

@@ -51,6 +51,21 @@ fn a_moving_average_is_kept_and_refuses_to_merge() {
 }
 
 #[test]
+fn a_part_says_which_one_it_is_until_it_is_merged() {
+    let mut part = example();
+    let (plain, digest) = (part.to_bytes(), part.digest());
+    part.mark_shard(ShardId { index: 1, count: 3 });
+    let read = Calibration::from_bytes(&part.to_bytes()).unwrap();
+    assert_eq!((read.shard(), read.digest()), (Some(ShardId { index: 1, count: 3 }), digest));
+    assert_eq!(read.to_bytes(), part.to_bytes());
+    let mut merged = Calibration::new(7);
+    merged.merge(&read).unwrap();
+    assert_eq!((merged.shard(), merged.to_bytes()), (None, plain));
+    part.mark_shard(ShardId { index: 3, count: 3 });
+    assert!(Calibration::from_bytes(&part.to_bytes()).unwrap_err().to_string().contains("part 3 of 3"));
+}
+
+#[test]
 fn other_models_are_refused() {
     let error = Calibration::new(7).merge(&Calibration::new(8)).unwrap_err();
     assert!(error.to_string().contains("0000000000000008"), "{error}");
@@ -64,9 +79,9 @@ fn truncated_files_and_other_versions_are_refused() {
         assert!(Calibration::from_bytes(&bytes[..len]).is_err(), "{len}");
     }
     let mut newer = bytes;
-    newer[8] = 3;
+    newer[8] = 4;
     let error = Calibration::from_bytes(&newer).unwrap_err().to_string();
-    assert!(error.contains("found version 3, expected version 2"), "{error}");
+    assert!(error.contains("found version 4, expected version 2 or 3"), "{error}");
     assert!(Calibration::from_bytes(b"not a calibration").unwrap_err().to_string().contains("OTVCALIB"));
 }
 

@@ -10,9 +10,6 @@ pub(crate) const BINS: usize = 4096;
 pub(crate) const ORIGIN: i32 = 2048;
 /// Elements whose bin numbers are computed together before they are counted.
 const BLOCK: usize = 64;
-/// Adding this rounds a float of magnitude below 2^22 to an integer, which the lowest bits of the sum then hold.
-const TO_INTEGER: f32 = 1.5 * (1u32 << 23) as f32;
-
 /// A count per bin.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Counts {
@@ -113,31 +110,33 @@ impl Counter for u64 {
     }
 }
 
-/// `floor(x * 2^-k)`, exact, for `|x * 2^-k| < 2048`. The product is exact where `k` is at most 0 (`SMALL`); then it is
-/// less than its nearest integer if rounding went up. Otherwise it may be denormal; its nearest integer is then 0, exact or
-/// not, and `nearest * 2^k` is exact (or infinite, beyond every `x`), so `x` itself is compared with that.
+/// The largest exponent of a bin width for [`bin_fast`].
+pub(crate) const MAX_FAST_EXPONENT: i32 = 100;
+
+/// What [`bin_fast`] adds for bins of width `2^k`, `k` from -149 to [`MAX_FAST_EXPONENT`]: `1.5 * 2^(23 + k)`, a float whose
+/// last place is `2^k`.
+pub(crate) fn rounder(k: i32) -> f32 {
+    (1.5 * crate::histogram::pow2(23 + k)) as f32
+}
+
+/// `floor(x / 2^k)`, exact, for `|x| < 2^(k + 11)`. The sum rounds `x` to the nearest multiple of `2^k`, and its lowest bits
+/// hold which one that is; rounding went up where `x` is less than that multiple.
 #[inline(always)]
-pub(crate) fn bin_fast<const SMALL: bool>(x: f32, (inverse, step): (f32, f32)) -> i32 {
-    let scaled = x * inverse;
-    let sum = scaled + TO_INTEGER;
-    let nearest = sum - TO_INTEGER;
-    let bin = (sum.to_bits() as i32).wrapping_sub(TO_INTEGER.to_bits() as i32);
-    bin.wrapping_sub(i32::from(if SMALL { scaled < nearest } else { x < nearest * step }))
+pub(crate) fn bin_fast(x: f32, rounder: f32) -> i32 {
+    let sum = x + rounder;
+    let nearest = sum - rounder;
+    let bin = (sum.to_bits() as i32).wrapping_sub(rounder.to_bits() as i32);
+    bin.wrapping_sub(i32::from(x < nearest))
 }
 
 /// The slots of a block: of its bin, or for a zero the spare slot of its position. A function and a loop of its own, over
 /// indices that are known to be small: only so is it compiled for the vector unit, with overflow checks as without.
 #[inline(never)]
-fn slots_of<const SMALL: bool>(
-    block: &[f32; BLOCK],
-    factors: (f32, f32),
-    spare: &[i32; BLOCK],
-    slots: &mut [i32; BLOCK],
-) {
+fn slots_of(block: &[f32; BLOCK], rounder: f32, spare: &[i32; BLOCK], slots: &mut [i32; BLOCK]) {
     for i in 0..BLOCK {
         let x = block[i];
         let is_zero = i32::from(x == 0.0).wrapping_neg();
-        let bin = bin_fast::<SMALL>(x, factors).wrapping_add(ORIGIN);
+        let bin = bin_fast(x, rounder).wrapping_add(ORIGIN);
         slots[i] = (bin & !is_zero) | (spare[i] & is_zero);
     }
 }
@@ -155,42 +154,36 @@ fn spare_slots(low: i32, high: i32) -> Option<usize> {
 }
 
 /// Counts the bins of finite values, which lie from slot `low` to slot `high`; the number of zeros, which are not counted.
-/// `factors` are `2^-k` and `2^k`.
-pub(crate) fn count_chunk<T: Counter, const SMALL: bool>(
+pub(crate) fn count_chunk<T: Counter>(
     counts: &mut [T; BINS],
     chunk: &[f32],
-    factors: (f32, f32),
+    rounder: f32,
     (low, high): (i32, i32),
 ) -> u64 {
     let Some(first) = spare_slots(low, high) else {
         let zeros = chunk.iter().filter(|x| **x == 0.0).count() as u64;
-        count_blocks::<T, SMALL>(counts, chunk, factors, &[ORIGIN; BLOCK]);
+        count_blocks(counts, chunk, rounder, &[ORIGIN; BLOCK]);
         counts[ORIGIN as usize] = counts[ORIGIN as usize].less(zeros);
         return zeros;
     };
     let mut own = [T::default(); BLOCK];
     own.swap_with_slice(&mut counts[first..first + BLOCK]);
-    count_blocks::<T, SMALL>(counts, chunk, factors, &std::array::from_fn(|i| (first + i) as i32));
+    count_blocks(counts, chunk, rounder, &std::array::from_fn(|i| (first + i) as i32));
     own.swap_with_slice(&mut counts[first..first + BLOCK]);
     own.iter().map(|count| count.number()).sum()
 }
 
-fn count_blocks<T: Counter, const SMALL: bool>(
-    counts: &mut [T; BINS],
-    chunk: &[f32],
-    factors: (f32, f32),
-    spare: &[i32; BLOCK],
-) {
+fn count_blocks<T: Counter>(counts: &mut [T; BINS], chunk: &[f32], rounder: f32, spare: &[i32; BLOCK]) {
     let (blocks, rest) = chunk.as_chunks::<BLOCK>();
     let mut slots = [0; BLOCK];
     for block in blocks {
-        slots_of::<SMALL>(block, factors, spare, &mut slots);
+        slots_of(block, rounder, spare, &mut slots);
         slots.iter().for_each(|slot| counts[*slot as usize % BINS].bump());
     }
     if !rest.is_empty() {
         let mut block = [0.0; BLOCK];
         block[..rest.len()].copy_from_slice(rest);
-        slots_of::<SMALL>(&block, factors, spare, &mut slots);
+        slots_of(&block, rounder, spare, &mut slots);
         slots[..rest.len()].iter().for_each(|slot| counts[*slot as usize % BINS].bump());
     }
 }
@@ -208,12 +201,11 @@ mod tests {
 
     #[test]
     fn zeros_are_told_apart_wherever_the_bins_lie() {
-        let factors = (1.0, 1.0);
         for others in [[5.0, 2047.0], [-2048.0, 7.0], [-2048.0, 2047.0]] {
             let chunk: Vec<f32> = (0..300).map(|i| if i % 3 == 0 { others[i % 2] } else { 0.0 }).collect();
             let mut counts = [7u32; BINS];
             let slots = (others[0] as i32 + ORIGIN, others[1] as i32 + ORIGIN);
-            assert_eq!(count_chunk::<u32, true>(&mut counts, &chunk, factors, slots), 200);
+            assert_eq!(count_chunk(&mut counts, &chunk, rounder(0), slots), 200);
             let grown: Vec<usize> = (0..BINS).filter(|i| counts[*i] != 7).collect();
             assert_eq!(grown, [slots.0 as usize, slots.1 as usize]);
             assert_eq!(grown.iter().map(|i| counts[*i] - 7).sum::<u32>(), 100);

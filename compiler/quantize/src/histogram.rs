@@ -9,7 +9,7 @@
 //! zeros and whether all values are finite, the second computes bin numbers.
 
 use crate::bytes::{Reader, put_varint};
-use crate::counts::{Counts, ORIGIN, bin_fast, coarser, count_chunk};
+use crate::counts::{Counts, MAX_FAST_EXPONENT, ORIGIN, bin_fast, coarser, count_chunk, rounder};
 use crate::error::Result;
 use crate::scan::{Extremes, extremes};
 
@@ -19,10 +19,8 @@ pub(crate) use crate::counts::BINS;
 pub const MIN_EXPONENT: i32 = -149;
 /// The exponent of the largest finite f32: 127 - 10.
 pub const MAX_EXPONENT: i32 = 117;
-/// Below this exponent `2^-k` is no f32 and bin numbers are computed in f64.
-const MIN_FAST_EXPONENT: i32 = -126;
-/// Elements per chunk: 8 KiB, so that the second pass reads from the first-level cache.
-const CHUNK: usize = 2048;
+/// Elements per chunk: 16 KiB, so that the second pass reads from the first-level cache.
+const CHUNK: usize = 4096;
 
 /// A histogram with exact extremes and exact counts of everything that is not binned.
 #[derive(Debug, Clone, PartialEq)]
@@ -127,23 +125,20 @@ impl Histogram {
 
     /// Counts a chunk; the number of its zeros, which are in no bin.
     fn count_bins(&mut self, chunk: &[f32], found: &Extremes) -> u64 {
-        let inverse = pow2(-self.exponent);
-        if self.exponent < MIN_FAST_EXPONENT {
-            let others = chunk.iter().filter(|x| **x != 0.0);
+        if self.exponent > MAX_FAST_EXPONENT {
+            let inverse = pow2(-self.exponent);
             let mut binned = 0;
-            others.for_each(|x| {
+            for &x in chunk.iter().filter(|x| **x != 0.0) {
                 binned += 1;
-                self.counts.add((bin_wide(*x, inverse) + ORIGIN) as usize, 1);
-            });
+                self.counts.add((bin_wide(x, inverse) + ORIGIN) as usize, 1);
+            }
             return chunk.len() as u64 - binned;
         }
-        let factors = (inverse as f32, pow2(self.exponent) as f32);
-        let slot = |x: f32| bin_fast::<false>(x, factors) + ORIGIN;
-        let slots = (slot(found.min), slot(found.max));
-        match (&mut self.counts, self.exponent <= 0) {
-            (Counts::Narrow(counts), true) => count_chunk::<u32, true>(counts, chunk, factors, slots),
-            (Counts::Narrow(counts), false) => count_chunk::<u32, false>(counts, chunk, factors, slots),
-            (Counts::Wide(counts), _) => count_chunk::<u64, false>(counts, chunk, factors, slots),
+        let rounder = rounder(self.exponent);
+        let slots = (bin_fast(found.min, rounder) + ORIGIN, bin_fast(found.max, rounder) + ORIGIN);
+        match &mut self.counts {
+            Counts::Narrow(counts) => count_chunk(counts, chunk, rounder, slots),
+            Counts::Wide(counts) => count_chunk(counts, chunk, rounder, slots),
         }
     }
 

@@ -32,7 +32,7 @@ pub mod weights;
 
 pub use apply::{Quantized, Report, fingerprint, observations, quantize, quantize_dynamic, quantize_learned};
 pub use bytes::fnv1a;
-pub use calibration::{Calibration, NonFinite, TensorStats};
+pub use calibration::{Calibration, NonFinite, ShardId, TensorStats};
 pub use channels::ChannelLayout;
 pub use corrections::{Learned, Learning, Prepared, prepare};
 pub use error::{Error, Result};

@@ -246,6 +246,28 @@ mod tests {
     }
 
     #[test]
+    fn a_step_reads_every_output_but_its_own() {
+        let (mut a, mut b, mut c) = ([1u8; 4], [2u8; 4], [3u8; 4]);
+        let mut arena = Arena::new(64).unwrap();
+        let mut memory = Memory {
+            inputs: &[],
+            outputs: &mut [&mut a, &mut b, &mut c],
+            constants: &[],
+            ranges: &[0..64],
+            arena: arena.bytes_mut(),
+        };
+        let reads: Vec<Place> = (0..4).map(Place::Output).collect();
+        let step = |write| Operands { reads: reads.clone(), write, scratch: None };
+        let (second, inner) = (step(Place::Output(1)), step(Place::Buffer(0)));
+        let io = memory.open(&second).unwrap();
+        assert_eq!((io.out[0], io.bytes(0).unwrap()[0], io.bytes(2).unwrap()[0]), (2, 1, 3));
+        assert!(io.bytes(1).is_err() && io.bytes(3).is_err());
+        let io = memory.open(&inner).unwrap();
+        assert_eq!((0..3).map(|i| io.bytes(i).unwrap()[0]).collect::<Vec<_>>(), [1, 2, 3]);
+        assert!(memory.open(&step(Place::Output(3))).is_err());
+    }
+
+    #[test]
     fn overlaps_are_errors() {
         with_io(vec![Place::Buffer(3)], Place::Buffer(1), None, |io| assert!(io.unwrap().bytes(0).is_err()));
         with_io(vec![], Place::Buffer(1), Some(3), |io| assert!(io.is_err()));

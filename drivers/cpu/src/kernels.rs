@@ -2,8 +2,8 @@
 
 use crate::builder::{Builder, input};
 use crate::ops::{
-    batch_norm, binary, bridge, concat, dynamic, gather, layer_norm, layer_norm_int, masked, matmul, movement, pieces,
-    pointwise, pool, product, resize, softmax, table, unary,
+    batch_norm, binary, bridge, concat, dynamic, extreme, gather, layer_norm, layer_norm_int, masked, matmul, movement,
+    pieces, pointwise, pool, product, resize, select, slope, softmax, table, unary,
 };
 use ottava_hal::{Capability, Error, Node, OpRow, Reason, Result};
 use ottava_kernels::BinaryOp;
@@ -61,6 +61,8 @@ static TABLE: &[Entry] = &[
     onnx("AveragePool", pool::average_rows, pool::build_average),
     onnx("GlobalAveragePool", pool::average_rows, pool::build_average),
     onnx("ReduceMean", pool::mean_rows, pool::build_average),
+    onnx("ReduceMax", extreme::rows, extreme::build),
+    onnx("ReduceMin", extreme::rows, extreme::build),
     onnx("Resize", resize::rows, resize::build),
     onnx("Concat", concat::rows, concat::build),
     onnx("Identity", movement::view_rows, movement::view),
@@ -79,6 +81,8 @@ static TABLE: &[Entry] = &[
     onnx("Softmax", softmax::rows, softmax::build),
     split("Relu", (unary::rows, pointwise::build), (table::rows, table::relu)),
     split("Clip", (unary::clip_rows, pointwise::build), (table::clip_rows, table::clip)),
+    onnx("PRelu", slope::rows, slope::build),
+    onnx("Where", select::rows, select::build),
     onnx("LeakyRelu", unary::rows, pointwise::build),
     onnx("HardSigmoid", unary::rows, pointwise::build),
     onnx("HardSwish", unary::rows, pointwise::build),

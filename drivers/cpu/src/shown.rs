@@ -74,3 +74,28 @@ impl Showing {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sharing::Sharing;
+
+    #[test]
+    fn outputs_take_turns_in_memory_and_are_shown_once() {
+        let step = |reads: &[Place], write| Step {
+            kernel: String::new(),
+            operands: Operands { reads: reads.to_vec(), write, scratch: None },
+            sharing: Sharing::None,
+            run: Box::new(|_, _| Ok(())),
+        };
+        let out = Place::Output;
+        let steps = [step(&[], out(0)), step(&[out(0)], out(2)), step(&[out(2)], Place::Buffer(0)), step(&[Place::Buffer(0)], out(1))];
+        let showing = Showing::new(&steps.iter().collect::<Vec<_>>(), &[64], &[64, 64, 64]).unwrap();
+        assert_eq!(showing.complete, [vec![0], vec![2], vec![], vec![1]]);
+        assert_eq!(showing.arena_bytes, 128);
+        let arena: Vec<u8> = (0..128).map(|i| i / 64).collect();
+        let mut seen = Vec::new();
+        (0..4).for_each(|i| showing.show(i, &arena, &mut |output, bytes| seen.push((output, bytes.len()))));
+        assert_eq!(seen, [(0, 64), (2, 64), (1, 64)]);
+    }
+}

@@ -58,7 +58,8 @@ impl Rng {
     pub(crate) fn tensor(&mut self, ty: &TensorType) -> Tensor {
         let dims = ty.shape.known().unwrap();
         let n: usize = dims.iter().product();
-        match ty.dtype.int_range() {
+        let flags = (ty.dtype == DataType::Bool).then_some((0, 1));
+        match flags.or(ty.dtype.int_range()) {
             Some((lo, hi)) => {
                 let (lo, hi) = (lo.max(-5000), hi.min(5000));
                 let values: Vec<i64> = (0..n).map(|_| self.range(lo, hi)).collect();

@@ -197,12 +197,21 @@ impl Core {
         self.state.lock().lines.iter_mut().flat_map(|l| l.jobs.drain(..)).collect()
     }
 
+    /// Runs a job; what the chip's own faults do to the device follows from how it fails.
     fn run(&self, job: &Job) -> Result<()> {
+        match self.strike(job) {
+            Err(e) if e.status() == Status::DeviceLost => Err(self.lose()),
+            Err(e) if e.status() == Status::Busy => Err(self.hang(job, &e.to_string())),
+            result => result,
+        }
+    }
+
+    fn strike(&self, job: &Job) -> Result<()> {
         match self.faults.strike() {
             None => self.commands(job),
             Some(Fault { kind, seed, .. }) => match kind {
                 FaultKind::Lost => Err(self.lose()),
-                FaultKind::Hang => Err(self.hang(job)),
+                FaultKind::Hang => Err(self.hang(job, "injected")),
                 FaultKind::OutOfMemory => {
                     self.no_memory.store(false, Ordering::SeqCst);
                     Err(Error::failed(Status::OutOfDeviceMemory, "no memory for the run (injected)"))
@@ -249,15 +258,15 @@ impl Core {
     }
 
     /// Does nothing until the deadline of the job, a release or the end of the device.
-    fn hang(&self, job: &Job) -> Error {
+    fn hang(&self, job: &Job, why: &str) -> Error {
         let mut state = self.state.lock();
         let releases = state.releases;
         loop {
             if job.deadline.is_some_and(|d| d <= Instant::now()) {
-                return Error::failed(Status::Timeout, "the submission hung beyond its deadline (injected)");
+                return Error::failed(Status::Timeout, format!("the submission hung beyond its deadline ({why})"));
             }
             if state.stop || state.releases != releases {
-                return Error::failed(Status::Cancelled, "the submission hung and was given up (injected)");
+                return Error::failed(Status::Cancelled, format!("the submission hung and was given up ({why})"));
             }
             let expired = state.expired();
             if expired.is_empty() {

@@ -91,7 +91,15 @@ impl NpuExecutable {
         let times = machine.timing().nodes(machine.steps(), machine.costs());
         // The device runs one submission at a time: with one arena from the start, no run allocates or clears memory.
         let arenas = Mutex::new(vec![Arena::new(&machine)?]);
-        Ok(Self { interface, machine, generation, arenas, counters: Mutex::default(), times, _reservation: reservation })
+        Ok(Self {
+            interface,
+            machine,
+            generation,
+            arenas,
+            counters: Mutex::default(),
+            times,
+            _reservation: reservation,
+        })
     }
 
     /// Types, places and names.

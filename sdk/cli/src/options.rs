@@ -242,6 +242,14 @@ mod tests {
     }
 
     #[test]
+    fn shares_are_not_percent() {
+        assert_eq!((share("0"), share("0.1"), share("1")), (Ok(0.0), Ok(0.1), Ok(1.0)));
+        for bad in ["1.1", "10", "-0.1", "10%", "nan"] {
+            assert!(share(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
     fn minima_are_numbers() {
         assert_eq!(finite("0.5"), Ok(0.5));
         assert!(finite("nan").is_err() && finite("inf").is_err() && finite("").is_err());

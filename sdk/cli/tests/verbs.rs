@@ -121,7 +121,32 @@ fn calibration_bytes_do_not_depend_on_batch_or_shards() {
     let read = |name: &str| std::fs::read(dir.path().join(name)).unwrap();
     assert_eq!(read("whole.calib"), read("merged.calib"));
     let args = ["quantize", &model, "--calibration", "merged.calib", "-o", "q.onnx"];
-    assert_eq!(ottava(dir.path(), &args).code, 0);
+    let done = ottava(dir.path(), &args);
+    assert!(done.code == 0 && done.stderr.contains("quantized by statistics alone"), "{}", done.stderr);
+    for (files, expected) in [(["a.calib", "a.calib"], "given twice"), (["a.calib", "c.calib"], "missing: 2/3")] {
+        let done = ottava(dir.path(), &["calibrate", "--merge", files[0], files[1], "-o", "half.calib"]);
+        assert!(done.code != 0 && done.stderr.contains(expected), "{}", done.stderr);
+        assert!(!dir.path().join("half.calib").exists());
+    }
+}
+
+#[test]
+fn the_recipe_says_what_calibrate_collects() {
+    let dir = folder();
+    std::fs::write(dir.path().join("average.ron"), "(activations: (observer: MovingAverage(0.9)))").unwrap();
+    let (model, data) = (asset("digits.onnx"), asset("digits_calib.npz"));
+    let average = ["calibrate", &model, "--data", &data, "--recipe", "average.ron", "-o", "average.calib"];
+    assert_eq!(ottava(dir.path(), &average).code, 0);
+    let recipe = ["quantize", &model, "--calibration", "average.calib", "--recipe", "average.ron", "-o", "q.onnx"];
+    assert_eq!(ottava(dir.path(), &recipe).code, 0);
+    // A moving average is of one series: the file says that it holds one.
+    let done = ottava(dir.path(), &["calibrate", "--merge", "average.calib", "average.calib", "-o", "m.calib"]);
+    assert!(done.code != 0, "{}", done.stderr);
+    let plain = ["calibrate", &model, "--data", &data, "-o", "plain.calib"];
+    assert_eq!(ottava(dir.path(), &plain).code, 0);
+    let missing = ["quantize", &model, "--calibration", "plain.calib", "--recipe", "average.ron", "-o", "q.onnx"];
+    let done = ottava(dir.path(), &missing);
+    assert!(done.code != 0 && done.stderr.contains("calibrate with this observer"), "{}", done.stderr);
 }
 
 #[test]

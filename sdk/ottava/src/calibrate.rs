@@ -13,7 +13,7 @@ use crate::session::SessionOptions;
 use ottava_graph::Graph;
 use ottava_hal::{DataType, Tensor, ValueId};
 use ottava_quantize::apply::Observation;
-use ottava_quantize::{Calibration, ChannelLayout, Observer, Recipe, fingerprint, observations};
+use ottava_quantize::{Calibration, ChannelLayout, Observer, Recipe, ShardId, fingerprint, observations};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -78,7 +78,11 @@ pub fn calibrate(
 ) -> Result<Calibration> {
     let canonical = probe::canonical_unbound(model, registry)?;
     let mut parts = calibrate_parts((model, canonical), data, registry, options, 1, progress)?;
-    Ok(parts.swap_remove(0))
+    let mut calibration = parts.swap_remove(0);
+    if let Some(shard) = options.shard.filter(|shard| shard.count > 1) {
+        calibration.mark_shard(ShardId { index: shard.index as u64, count: shard.count as u64 });
+    }
+    Ok(calibration)
 }
 
 /// As [`calibrate`], on a canonical graph that stands for the model (the model itself, or a rewrite of it), in `n_parts`
@@ -95,12 +99,15 @@ pub(crate) fn calibrate_parts(
     let feed = Feed::new(data, &model.inputs(), options.affine)?;
     let rows = rows(model, options, feed.n_rows)?;
     let observations = observations(&canonical, &options.recipe);
-    let values = observations.iter().map(|o| o.value).collect();
+    let watched: Vec<usize> = (0..observations.len())
+        .filter(|i| observations[*i].same_as.is_none() || observations[*i].channel_axis.is_some())
+        .collect();
+    let values = watched.iter().map(|i| observations[*i].value).collect();
     let watch = Watch { model: model.clone(), values, canonical, any_order: true };
     let mut run = Run::new(watch, feed, registry, options)?;
     let part = |index: usize| {
         let part = Shard { index, count: n_parts }.rows(rows.len());
-        run.part(rows.start + part.start..rows.start + part.end, rows.clone(), &observations, progress)
+        run.part(rows.start + part.start..rows.start + part.end, rows.clone(), (&observations, &watched), progress)
     };
     (0..n_parts).map(part).collect()
 }
@@ -143,11 +150,13 @@ struct Rows {
 struct Collector<'a> {
     calibration: &'a mut Calibration,
     observations: &'a [Observation],
+    /// The observations that are values of the run.
+    watched: &'a [usize],
 }
 
 impl Sink for Collector<'_> {
     fn value(&mut self, i: usize, value: &Seen<'_>, rows: Rows) -> Result<()> {
-        let Some(observation) = self.observations.get(i) else { return Ok(()) };
+        let Some(observation) = self.watched.get(i).and_then(|i| self.observations.get(*i)) else { return Ok(()) };
         observe(self.calibration, observation, value, rows)
     }
 
@@ -205,7 +214,7 @@ impl<'a> Run<'a> {
         &mut self,
         rows: Range<usize>,
         all: Range<usize>,
-        observations: &[Observation],
+        (observations, watched): (&[Observation], &[usize]),
         progress: &mut Progress,
     ) -> Result<Calibration> {
         let id = fingerprint(&self.watch.canonical);
@@ -213,7 +222,12 @@ impl<'a> Run<'a> {
             Observer::MovingAverage(constant) => Calibration::with_moving_average(id, constant),
             _ => Calibration::new(id),
         };
-        self.each(rows, all, progress, &mut Collector { calibration: &mut calibration, observations })?;
+        self.each(rows, all, progress, &mut Collector { calibration: &mut calibration, observations, watched })?;
+        for moved in observations {
+            if let Some(source) = moved.same_as.and_then(|i| observations.get(i)) {
+                calibration.copy_values(&source.name, &moved.name);
+            }
+        }
         Ok(calibration)
     }
 
@@ -268,7 +282,10 @@ fn observe(calibration: &mut Calibration, what: &Observation, seen: &Seen<'_>, r
     };
     match what.channel_axis.and_then(|axis| ChannelLayout::of(seen.value.shape, seen.axis(axis))) {
         Some(layout) => {
-            let observed = calibration.observe_channels(&what.name, &values, layout, rows.start as u64);
+            let observed = match what.same_as {
+                Some(_) => calibration.observe_only_channels(&what.name, &values, layout),
+                None => calibration.observe_channels(&what.name, &values, layout, rows.start as u64),
+            };
             observed.map_err(|e| fail(e.to_string()))
         }
         None => {
@@ -276,27 +293,6 @@ fn observe(calibration: &mut Calibration, what: &Observation, seen: &Seen<'_>, r
             Ok(())
         }
     }
-}
-
-/// Reads a calibration file.
-pub fn load_calibration(path: &std::path::Path) -> Result<Calibration> {
-    let bytes = std::fs::read(path).map_err(|e| Error::reading(codes::CALIBRATION, path, &e))?;
-    Calibration::from_bytes(&bytes).map_err(|e| Error::invalid(codes::CALIBRATION, e.to_string()).in_file(path))
-}
-
-/// One calibration from the files of several shards.
-pub fn merge_calibrations(paths: &[std::path::PathBuf]) -> Result<Calibration> {
-    let mut merged: Option<Calibration> = None;
-    for path in paths {
-        let next = load_calibration(path)?;
-        match &mut merged {
-            None => merged = Some(next),
-            Some(all) => {
-                all.merge(&next).map_err(|e| Error::invalid(codes::CALIBRATION, e.to_string()).in_file(path))?
-            }
-        }
-    }
-    merged.ok_or_else(|| Error::invalid(codes::CALIBRATION, "there is nothing to merge").help("name two files or more"))
 }
 
 #[cfg(test)]

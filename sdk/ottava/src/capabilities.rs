@@ -79,8 +79,7 @@ impl Devices {
         self.rows_of(node).any(|row| {
             let weights = row.inputs.get(1).or(row.inputs.last());
             let has_kind = |o: &Operand| o.quant.is_empty() || o.quant.contains(&kind);
-            row.inputs.first().is_some_and(is_byte)
-                && weights.is_some_and(|w| has_dtype(w, dtype) && has_kind(w))
+            row.inputs.first().is_some_and(is_byte) && weights.is_some_and(|w| has_dtype(w, dtype) && has_kind(w))
         })
     }
 

@@ -40,12 +40,19 @@ pub(crate) fn images(graph: &Graph) -> Vec<bool> {
     for node in graph.nodes.iter().filter(|n| n.domain.is_empty()) {
         let op = node.op.as_str();
         let follows = || FOLLOWERS.contains(&op) && node.inputs.iter().flatten().any(|id| images[id.0]);
-        let is_image = MAKERS.contains(&op) || follows();
+        let is_image = MAKERS.contains(&op) || follows() || brings_forward(node);
         for out in node.outputs.iter().filter(|_| is_image) {
             images[out.0] = last(graph, *out).is_some();
         }
     }
     images
+}
+
+/// Whether a Transpose takes the channels from the last axis to axis 1: its operand has them last.
+fn brings_forward(node: &Node) -> bool {
+    let perm = node.attrs.ints_opt("perm").ok().flatten().unwrap_or_default();
+    let rank = perm.len() as i64;
+    node.op == "Transpose" && rank >= 3 && perm.iter().copied().eq([0, rank - 1].into_iter().chain(1..rank - 1))
 }
 
 /// The type of a value with its channels last.
@@ -88,4 +95,48 @@ fn transposed(graph: &mut Graph, id: ValueId, away: bool) -> Option<Node> {
     (node.inputs, node.outputs) = (vec![Some(from)], vec![to]);
     node.attrs.set("perm", Attr::Ints(perm.concat()));
     Some(node)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `x -> Conv -> Relu -> MatMul`, of which the Conv, the Relu and the product are outputs.
+    fn net() -> Graph {
+        let mut g = Graph::new("net");
+        let ty = |dims: &[usize]| TensorType::fixed(DataType::F32, dims);
+        let x = g.add_input("x", ty(&[1, 2, 3, 4]));
+        let w = g.add_input("w", ty(&[2, 2, 1, 1]));
+        let names = ["conv", "relu", "product"];
+        let outs: Vec<ValueId> = names.iter().map(|n| g.add_value(*n, ty(&[1, 2, 3, 4]))).collect();
+        for (name, op, inputs, out) in
+            [("c", "Conv", vec![x, w], outs[0]), ("r", "Relu", vec![outs[0]], outs[1]), ("m", "MatMul", vec![outs[1], w], outs[2])]
+        {
+            let mut node = Node::new(name, op, 13);
+            (node.inputs, node.outputs) = (inputs.into_iter().map(Some).collect(), vec![out]);
+            g.nodes.push(node);
+        }
+        g.outputs = outs;
+        g
+    }
+
+    #[test]
+    fn images_are_what_convolutions_make_and_what_follows() {
+        let g = net();
+        let names: Vec<&str> =
+            images(&g).iter().enumerate().filter(|(_, image)| **image).map(|(i, _)| g.name_of(ValueId(i))).collect();
+        assert_eq!(names, ["conv", "relu"]);
+    }
+
+    #[test]
+    fn transpositions_stand_at_both_ends() {
+        let mut g = net();
+        put_out(&mut g, 1);
+        take_in(&mut g, 0);
+        let (first, last) = (&g.nodes[0], &g.nodes[g.nodes.len() - 1]);
+        assert_eq!((last.op.as_str(), last.attrs.ints_opt("perm").unwrap().unwrap()), ("Transpose", &[0i64, 2, 3, 1][..]));
+        assert_eq!((first.op.as_str(), first.attrs.ints_opt("perm").unwrap().unwrap()), ("Transpose", &[0i64, 3, 1, 2][..]));
+        assert_eq!(g.ty(g.outputs[1]).shape.known().unwrap(), [1, 3, 4, 2]);
+        assert_eq!((g.name_of(g.inputs[0]), g.name_of(first.outputs[0])), ("x_channels_last", "x"));
+    }
 }

@@ -69,6 +69,7 @@ mod ron_text;
 mod session;
 mod session_state;
 mod sessions;
+mod shards;
 mod storage;
 mod suggest;
 mod tuning;
@@ -76,7 +77,7 @@ mod validation;
 pub mod vectors;
 
 pub use batches::{BatchOutput, Batches, Progress};
-pub use calibrate::{CalibrateOptions, Shard, calibrate, load_calibration, merge_calibrations};
+pub use calibrate::{CalibrateOptions, Shard, calibrate};
 pub use compiled::{Compiled, GraphText, Saved, compile, graph_text};
 pub use config::{Config, DeviceEntry, DriverEntry, Fallback, Objective, Placement, Policy, Rule};
 pub use data::{Affine, Data, Feed, convert, load_npy, read_folder, save_npy, save_npz};
@@ -108,6 +109,7 @@ pub use registry::{DeviceOptions, DriverReport, OpenDevice, REFERENCE, Refused, 
 pub use report::{PartitionReport, Report, node_macs};
 pub use session::{Session, SessionOptions};
 pub use sessions::Sessions;
+pub use shards::{load_calibration, merge_calibrations};
 pub use suggest::{hint, nearest};
 pub use tuning::{
     DeviceKey, Machine, ModelKey, Timing, TuneOptions, TunedDevice, TunedNodes, Tuning, TuningReport, TuningState,

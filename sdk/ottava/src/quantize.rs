@@ -89,7 +89,9 @@ impl Model {
             _ if recipe.target_sqnr_db.is_some() => return Err(needs_data(&self.origin)),
             Source::Dynamic => (ottava_quantize::quantize_dynamic(&canonical, recipe).map_err(fail)?, None),
             Source::Calibration(calibration) => {
-                (ottava_quantize::quantize(&canonical, calibration, recipe).map_err(fail)?, None)
+                let mut result = ottava_quantize::quantize(&canonical, calibration, recipe).map_err(fail)?;
+                result.diagnostics.extend(unmeasured(options));
+                (result, None)
             }
         };
         result.diagnostics.extend(unused_rules(recipe, [&canonical, &self.graph]));
@@ -167,7 +169,8 @@ impl QuantizedModel {
     pub fn float_macs(&self) -> f64 {
         let of = |name: &str| self.macs.get(name).copied().unwrap_or(0) as f64;
         let total: f64 = self.macs.values().map(|m| *m as f64).sum();
-        self.report.float.iter().map(|n| of(&n.name)).sum::<f64>() / total.max(1.0)
+        // The sum of nothing is -0.
+        self.report.float.iter().map(|n| of(&n.name)).sum::<f64>() / total.max(1.0) + 0.0
     }
 
     /// The model with QOperator nodes (`QLinearConv`, ..) in the place of nodes between DequantizeLinear and
@@ -215,6 +218,14 @@ fn check_offered(registry: &Registry, recipe: &Recipe) -> Result<()> {
         return refuse(codes::RECIPE, "target_sqnr_db", what, "write `target_sqnr_db: None` or `integer_only: false`");
     }
     Ok(())
+}
+
+/// What statistics alone leave out: nothing is run, so no error is measured and no search keeps tensors in more bits.
+fn unmeasured(options: &QuantizeOptions) -> Option<Diagnostic> {
+    let what = "quantized by statistics alone: the output's error was not measured, and no tensor was kept in more bits \
+                for it";
+    let help = "give calibration data to have it measured, or say `--strict` if the recipe is to decide alone";
+    (!options.strict).then(|| Diagnostic::note("Q0108", "", what).with_help(help))
 }
 
 fn needs_data(origin: &Path) -> Error {

@@ -122,3 +122,56 @@ fn another_mode_is_chosen_where_the_model_is_read() {
     let e = Config::from_ron("Ottava(force_requantize: Some(Q15))").unwrap_err().to_string();
     assert!(["Q15", "Fp32Rne", "Q31Double", "Q31Single"].iter().all(|name| e.contains(name)), "{e}");
 }
+
+/// Devices with the CPU in front.
+fn on_cpu() -> Registry {
+    Registry::new().with(std::sync::Arc::new(ottava_driver_cpu::CpuDriver))
+}
+
+#[test]
+fn an_output_that_is_listed_twice_comes_twice() {
+    let mut doubled = model();
+    let (y, x) = (doubled.graph.outputs[0], doubled.graph.inputs[0]);
+    doubled.graph.outputs.extend([y, x]);
+    for registry in [Registry::new(), on_cpu()] {
+        let s = Session::new(&doubled, &registry, &SessionOptions::default()).unwrap();
+        let (made, _) = s.run_ordered(&[pair(1.0, 2.0), pair(10.0, 20.0)], false).unwrap();
+        assert_eq!(made, [pair(11.0, 22.0), pair(12.0, 23.0), pair(11.0, 22.0), pair(1.0, 2.0)]);
+    }
+}
+
+#[test]
+fn what_is_shown_is_what_comes_out() {
+    let mut doubled = model();
+    let (y, x) = (doubled.graph.outputs[0], doubled.graph.inputs[0]);
+    doubled.graph.outputs.extend([y, x]);
+    for (registry, inside) in [(Registry::new(), false), (on_cpu(), true)] {
+        let s = Session::new(&doubled, &registry, &SessionOptions::default()).unwrap();
+        assert_eq!(s.shows_inside(), inside);
+        for round in 0..2 {
+            let inputs = [pair(1.0, round as f32), pair(10.0, 20.0)];
+            let (made, _) = s.run_ordered(&inputs, false).unwrap();
+            let mut shown = vec![None; made.len()];
+            s.run_shown(&inputs, &mut |i, value| {
+                assert!(shown[i].is_none(), "output {i} is shown once");
+                shown[i] = Some(Tensor::from_bytes(value.dtype, value.shape, value.bytes).unwrap());
+            })
+            .unwrap();
+            assert_eq!(shown.into_iter().flatten().collect::<Vec<_>>(), made);
+        }
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn a_pipe_is_no_model() {
+    let dir = tempfile::tempdir().unwrap();
+    let pipe = dir.path().join("pipe.onnx");
+    match std::process::Command::new("mkfifo").arg(&pipe).status() {
+        Ok(made) if made.success() => {
+            let e = Model::load(&pipe).unwrap_err().to_string();
+            assert!(e.contains("no regular file") && e.contains("pipe.onnx"), "{e}");
+        }
+        _ => println!("a_pipe_is_no_model: skipped, there is no mkfifo"),
+    }
+}

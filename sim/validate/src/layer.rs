@@ -18,9 +18,9 @@ pub struct Layer {
     pub cosine: f64,
     /// Largest absolute difference.
     pub max_abs: f64,
-    /// Share of the integers that stand at the least value of their storage; 0 for floats.
+    /// Share of the integers that stand at the least value of their storage for a float below it; 0 for floats.
     pub saturated_low: f64,
-    /// Share of the integers that stand at the greatest value of their storage; 0 for floats.
+    /// Share of the integers that stand at the greatest value of their storage for a float above it; 0 for floats.
     pub saturated_high: f64,
     /// Whether a device computed the same bits as the reference; `None` if no device was asked.
     pub bit_equal: Option<bool>,
@@ -59,9 +59,10 @@ impl LayerAccumulator {
             return Err(Error::Size { name: self.name.clone(), tested: real.len(), reference: float.len() });
         }
         if let (Some((lo, hi)), true) = (tested.dtype().storage_range(), self.ty.quant.is_some()) {
-            for v in tested.to_ints().map_err(fail)? {
-                self.low += u64::from(v == i64::from(lo));
-                self.high += u64::from(v == i64::from(hi));
+            // A float that the bound stands for exactly, as the zeros of a ReLU, is not clipped.
+            for (v, (real, float)) in tested.to_ints().map_err(fail)?.into_iter().zip(real.iter().zip(&float)) {
+                self.low += u64::from(v == i64::from(lo) && float < real);
+                self.high += u64::from(v == i64::from(hi) && float > real);
             }
         }
         self.sums.add(&float, &real);
@@ -137,13 +138,22 @@ mod tests {
     }
 
     #[test]
+    fn a_value_at_the_bound_is_clipped_only_if_the_float_lies_beyond() {
+        let mut layer = LayerAccumulator::new("y", "Relu", u8_type(0.5, 0));
+        let q = Tensor::from_slice(&[4], &[0u8, 0, 255, 255]).unwrap();
+        layer.add(&q, &Tensor::from_slice(&[4], &[0.0f32, -3.0, 127.5, 127.25]).unwrap()).unwrap();
+        let done = layer.finish();
+        assert_eq!((done.saturated_low, done.saturated_high), (0.25, 0.0));
+    }
+
+    #[test]
     fn a_quantized_value_is_compared_as_the_reals_it_stands_for() {
         let mut layer = LayerAccumulator::new("y", "Conv", u8_type(0.5, 128));
         let q = Tensor::from_slice(&[4], &[0u8, 128, 130, 255]).unwrap();
         let float = Tensor::from_slice(&[4], &[-64.0f32, 0.0, 1.25, 63.5]).unwrap();
         layer.add(&q, &float).unwrap();
         let done = layer.finish();
-        assert_eq!((done.saturated_low, done.saturated_high, done.max_abs), (0.25, 0.25, 0.25));
+        assert_eq!((done.saturated_low, done.saturated_high, done.max_abs), (0.0, 0.0, 0.25));
         let signal: f64 = 64.0 * 64.0 + 1.25 * 1.25 + 63.5 * 63.5;
         assert!((done.sqnr_db - 10.0 * (signal / 0.0625).log10()).abs() < 1e-9);
         assert_eq!(done.bit_equal, None);

@@ -106,7 +106,7 @@ fn difference(before: &Tensor, after: &Tensor, effect: Effect, step: f32) -> Opt
         Effect::Rounds => BOUND * largest,
         Effect::Quantizes => step,
     };
-    let off = |(x, y): (&f32, &f32)| x.to_bits() != y.to_bits() && !((x - y).abs() <= allowed);
+    let off = |(x, y): (&f32, &f32)| x.to_bits() != y.to_bits() && ((x - y).abs() > allowed || (x - y).is_nan());
     if a.iter().zip(&b).any(off) { say("beyond the bound") } else { None }
 }
 

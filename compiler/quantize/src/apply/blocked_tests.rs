@@ -106,8 +106,7 @@ fn one_node_may_take_blocks_and_integers_alone_refuse_them() {
     let error = quantize(&float, &calibration, &strict).unwrap_err().to_string();
     assert!(error.contains("`m1` (MatMul)") && error.contains("a scale for every 12"), "{error}");
     // A node that the recipe keeps in float keeps its weights.
-    let q =
-        quantized(&float, &format!("(weights: (granularity: Blocked(8)), nodes: [(name: \"y\", activations: Float)])"));
+    let q = quantized(&float, "(weights: (granularity: Blocked(8)), nodes: [(name: \"y\", activations: Float)])");
     assert!(q.graph.find_value("w2/q").is_none());
     let error = quantize_dynamic(&float, &Recipe::parse("(weights: (dtype: S4))").unwrap()).unwrap_err().to_string();
     assert!(error.contains("`m1` with s4 weights") && error.contains("Blocked"), "{error}");

@@ -9,7 +9,7 @@
 //! integers; where it asks for 16-bit floats, nodes compute in them.
 //!
 //! Convolutions would need one scale for a whole sample or batch; they stay in float and are listed. A MatMul takes the Add
-//! of a constant behind it as its bias.
+//! of a constant behind it as its bias. Tables of embeddings are stored in 8 bits ([`super::tables`]).
 
 use ottava_graph::{Graph, Uses};
 use ottava_hal::{DataType, Node, Tensor, ValueId};
@@ -24,6 +24,7 @@ use super::kinds::{Kind, is_float, kind_of};
 use super::plan::other_operand;
 use super::products::{WeightShape, bias_values, code_tensor};
 use super::report::{FloatNode, Report};
+use super::tables::quantize_tables;
 use super::{Quantized, unlearned};
 use crate::channels::ChannelLayout;
 use crate::corrections::Learned;
@@ -76,7 +77,7 @@ pub fn quantize_dynamic(graph: &Graph, recipe: &Recipe) -> Result<Quantized> {
     let mut position = 0..;
     let is_replaced = |idx: usize| replaced.get(idx).copied().unwrap_or(false);
     writer.builder.graph.nodes.retain(|_| !position.next().is_some_and(is_replaced));
-    let graph = writer.builder.finish().map_err(internal)?;
+    let graph = quantize_tables(writer.builder.finish().map_err(internal)?, recipe, &mut report)?;
     Ok(Quantized { graph, report, diagnostics: unlearned(recipe, &Learned::default()), rescaled: BTreeSet::new() })
 }
 

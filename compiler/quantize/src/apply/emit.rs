@@ -46,6 +46,24 @@ impl Emission<'_> {
         builder.finish().map_err(internal)
     }
 
+    /// The float graph with one group of values in integers, and with the integer weights of the products that read it.
+    pub(crate) fn alone(&self, root: usize) -> Result<Graph> {
+        let mut builder = Builder::new(self.graph.clone());
+        let is_inside = |id: ValueId| self.plan.is_quantized(id) && self.plan.groups.find(id) == root;
+        for (idx, node) in self.graph.nodes.iter().enumerate() {
+            let is_product = self.plan.fates[idx] == Fate::Quantized && self.plan.kinds[idx] == Kind::Product;
+            if is_product && node.input(0).is_some_and(is_inside) {
+                self.product(&mut builder, idx, &mut Vec::new())?;
+            }
+        }
+        for id in (0..self.graph.values.len()).map(ValueId).filter(|id| is_inside(*id)) {
+            if self.graph.constant(id).is_none() {
+                self.value(&mut builder, id)?;
+            }
+        }
+        builder.finish().map_err(internal)
+    }
+
     fn params_of(&self, id: ValueId) -> Option<&ValueParams> {
         self.params.get(&self.plan.groups.find(id))
     }

@@ -14,6 +14,7 @@
 //! | `learnable` | the products whose roundings can be learned |
 //! | `products` | weights, biases and their correction |
 //! | `emit` | carries the plan out |
+//! | `tables` | tables of embeddings in 8 bits |
 //! | `builder` | adds nodes and constants |
 //! | `dynamic` | the other way: activations quantized at run time |
 //! | `report` | what was done and what was not |
@@ -36,6 +37,7 @@ mod plan;
 mod products;
 mod ranges;
 mod report;
+mod tables;
 #[cfg(test)]
 pub(crate) mod testing;
 #[cfg(test)]
@@ -94,6 +96,21 @@ pub fn quantize_learned(
     quantize_prepared(&prepare(graph, calibration, recipe)?, recipe, learned)
 }
 
+/// The float graph with the group of one value alone in integers, with the weights of the products that read it; what
+/// [`quantize_learned`] does to that group, and nothing else.
+pub(crate) fn quantize_alone(
+    graph: &Graph,
+    calibration: &Calibration,
+    recipe: &Recipe,
+    learned: &Learned,
+    value: ottava_hal::ValueId,
+) -> Result<Graph> {
+    let ranges = Ranges { graph, calibration, recipe };
+    let plan = Plan::new(graph, recipe, &ranges);
+    let params = ranges.group_params(&plan, &mut Vec::new())?;
+    Emission { graph, plan: &plan, ranges: &ranges, params: &params, learned }.alone(plan.groups.find(value))
+}
+
 /// Quantizes a graph to which the corrections of the float network have been applied.
 fn quantize_prepared(prepared: &Prepared, recipe: &Recipe, learned: &Learned) -> Result<Quantized> {
     let (graph, calibration) = (&prepared.graph, &prepared.calibration);
@@ -104,7 +121,7 @@ fn quantize_prepared(prepared: &Prepared, recipe: &Recipe, learned: &Learned) ->
     let ranges = Ranges { graph, calibration, recipe };
     let plan = Plan::new(graph, recipe, &ranges);
     let params = ranges.group_params(&plan, &mut diagnostics)?;
-    let report = report::report(graph, &plan, &params, recipe.to_ron());
+    let mut report = report::report(graph, &plan, &params, recipe.to_ron());
     if recipe.integer_only {
         report::expect_integer_only(&report)?;
     }
@@ -112,7 +129,7 @@ fn quantize_prepared(prepared: &Prepared, recipe: &Recipe, learned: &Learned) ->
         report::expect_float_macs(graph, &report, limit)?;
     }
     let emission = Emission { graph, plan: &plan, ranges: &ranges, params: &params, learned };
-    let graph = emission.run(&mut diagnostics)?;
+    let graph = tables::quantize_tables(emission.run(&mut diagnostics)?, recipe, &mut report)?;
     Ok(Quantized { graph, report, diagnostics, rescaled: prepared.rescaled.clone() })
 }
 

@@ -15,6 +15,9 @@ pub struct Observation {
     pub name: String,
     /// The axis whose means bias correction needs; the shape is known once the batch is bound.
     pub channel_axis: Option<usize>,
+    /// The observation, by its number in the list, that has the same values in another order: what is a function of the
+    /// multiset of values is that one's.
+    pub same_as: Option<usize>,
 }
 
 /// Every float value that a recipe may want to quantize: all but constants and what is fused away.
@@ -22,14 +25,27 @@ pub fn observations(graph: &Graph, recipe: &Recipe) -> Vec<Observation> {
     let uses = Uses::of(graph);
     let computed = |id: &ValueId| uses.producer(*id).is_some() || graph.inputs.contains(id);
     let ids = (0..graph.values.len()).map(ValueId);
-    ids.filter(|id| computed(id) && graph.constant(*id).is_none() && is_float(graph, *id))
+    let ids: Vec<ValueId> = ids
+        .filter(|id| computed(id) && graph.constant(*id).is_none() && is_float(graph, *id))
         .filter(|id| !is_fused_away(graph, &uses, recipe, *id))
-        .map(|value| Observation {
-            value,
-            name: graph.name_of(value).to_owned(),
-            channel_axis: channel_axis(graph, &uses, value),
-        })
-        .collect()
+        .collect();
+    let observation = |value: &ValueId| Observation {
+        value: *value,
+        name: graph.name_of(*value).to_owned(),
+        channel_axis: channel_axis(graph, &uses, *value),
+        same_as: moved_from(graph, &uses, *value).filter_map(|from| ids.binary_search(&from).ok()).last(),
+    };
+    ids.iter().map(observation).collect()
+}
+
+/// The values that have the same elements as this one in another order, from the nearest to the farthest.
+fn moved_from<'g>(graph: &'g Graph, uses: &'g Uses, id: ValueId) -> impl Iterator<Item = ValueId> + 'g {
+    const MOVERS: [&str; 6] = ["Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze"];
+    let before = |id: &ValueId| {
+        let node = &graph.nodes[uses.producer(*id)?];
+        node.input(0).filter(|_| node.domain.is_empty() && MOVERS.contains(&node.op.as_str()))
+    };
+    std::iter::successors(before(&id), move |id| before(id))
 }
 
 /// Whether a Relu or Clip is all that reads the value, and the recipe makes neither it nor what computes the value a

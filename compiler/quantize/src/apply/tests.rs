@@ -271,3 +271,28 @@ fn a_recipe_may_keep_the_activation_in_float() {
     assert_eq!(q.report.values.keys().collect::<Vec<_>>(), ["x"], "the convolution hands its sum on in float");
     assert_eq!(float_names(&q.report), ["y"]);
 }
+
+#[test]
+fn what_fuses_is_not_observed_and_what_moves_is_observed_once() {
+    let mut net = Net::new();
+    let x = net.input("x", &[1, 3, 4, 4]);
+    let c = net.conv("c", x, (3, 4));
+    let r = net.node("Relu", "r", &[c], &[]);
+    let f = net.node("Flatten", "f", &[r], &[]);
+    let w = net.noisy("w", &[64, 5]);
+    let y = net.node("MatMul", "y", &[f, w], &[]);
+    let float = net.finish(&[y]);
+    let seen = |recipe: &str| {
+        let list = observations(&float, &Recipe::parse(recipe).unwrap());
+        let of = |o: &Observation| (o.name.clone(), o.same_as.map(|i| list[i].name.clone()));
+        list.iter().map(of).collect::<Vec<_>>()
+    };
+    let own = |name: &str| (name.to_owned(), None);
+    let moved = ("f".to_owned(), Some("r".to_owned()));
+    assert_eq!(seen("()"), [own("x"), own("r"), moved.clone(), own("y")]);
+    for kept in ["c", "r"] {
+        let recipe = format!("(nodes: [(name: \"{kept}\", activations: Float)])");
+        assert_eq!(seen(&recipe), [own("x"), own("c"), own("r"), moved.clone(), own("y")]);
+        quantized(&float, &recipe);
+    }
+}

@@ -21,6 +21,12 @@ const WORTH: f64 = 0.9;
 /// How much of the difference between activation ranges is evened out, in logarithms, where the weights behind lose what
 /// a channel gains. Depthwise weights with a scale per channel lose nothing: there it is all.
 const SHARE: f64 = 0.5;
+/// A channel grows by at most this, so as to use the range of its value, for every so many samples. One that the data
+/// hardly reach may reach much further on new data, the more so the fewer samples there were; and there it would leave the
+/// range as many times further as it has grown.
+const SAMPLES_PER_GROWTH: f64 = 4.0;
+/// What a channel may grow by, however few samples there are.
+const LEAST_GROWTH: f64 = 2.0;
 
 pub(super) fn equalize(rewrite: &mut Rewrite, recipe: &Recipe, _: Correction) -> Result<()> {
     // With one scale for a whole tensor, what a layer gains depends on its neighbours: a second round follows them.
@@ -76,7 +82,10 @@ fn candidates(rewrite: &Rewrite, recipe: &Recipe, site: &Site) -> Vec<Vec<f64>> 
     let depthwise = site.readers.iter().all(|r| r.shape.is_depthwise());
     let share = if depthwise && !per_tensor { 1.0 } else { SHARE };
     let reaches = site.reaches();
+    let growth = (rewrite.samples() as f64 / SAMPLES_PER_GROWTH).max(LEAST_GROWTH);
+    let most = libm::log2(growth) / share;
     let even = log_ratio(&vec![max(&reaches); reaches.len()], &reaches);
+    let even: Vec<f64> = even.into_iter().map(|e| e.min(most)).collect();
     let weights = log_ratio(&reader_reaches(rewrite, site), &source_reaches(rewrite, site));
     let factors = |log: &dyn Fn(usize) -> f64| -> Vec<f64> {
         let factors: Vec<f64> = (0..reaches.len()).map(|c| libm::exp2(log(c))).collect();

@@ -115,6 +115,11 @@ impl Rewrite {
         self.changed.get(name).or_else(|| self.original.get(name))
     }
 
+    /// How many samples the statistics are of.
+    pub(crate) fn samples(&self) -> u64 {
+        self.original.samples()
+    }
+
     /// The values of a float constant.
     pub(crate) fn floats(&self, id: ValueId) -> Option<Vec<f32>> {
         self.graph.constant(id)?.to_f32s().ok()

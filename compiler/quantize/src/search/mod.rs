@@ -5,8 +5,10 @@
 //!
 //! 1. [`units`] lists the tensors that are quantized, each with the nodes that read it: keeping these in float keeps the
 //!    tensor in float, because a product may hand its sum on unrounded.
-//! 2. The driver measures the output's noise with all of them quantized, with each one alone in float and, where a chosen
-//!    device runs it, alone in 16 bits; [`Precision::choose`] takes the cheaper of two that are as good.
+//! 2. The driver measures the output's noise with all of them quantized, and what each one does: exchanged for float or,
+//!    where a chosen device runs it, for 16 bits, or [`alone`] in integers. In a quantized network small changes reshuffle
+//!    the roundings of everything behind them, which drowns what one tensor adds; alone it is plain.
+//!    [`Precision::choose`] takes the cheaper of two forms that are as good.
 //! 3. [`ranking`] orders the units by noise removed per cost, up to the allowed share of multiply-accumulates.
 //! 4. [`Bisection`] says how many of them to try next until the shortest prefix that reaches the target is found. What
 //!    counts is the measured ratio of the whole network, so errors that add up or cancel cannot mislead it.
@@ -22,7 +24,7 @@ mod units;
 pub use bisection::{Bisection, Trial};
 pub use precision::Precision;
 pub use ranking::{Candidate, MIN_GAIN, ranking};
-pub use units::{Unit, node_macs, units};
+pub use units::{Unit, alone, node_macs, units};
 
 /// Relative noise of a signal-to-noise ratio in decibel.
 pub fn noise_of(db: f64) -> f64 {

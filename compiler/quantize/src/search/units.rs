@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use ottava_graph::Graph;
 use ottava_hal::{Node, ValueId};
 
-use crate::apply::Placement;
+use crate::apply::{Placement, quantize_alone};
 use crate::calibration::Calibration;
+use crate::corrections::Learned;
 use crate::error::Result;
 use crate::recipe::Recipe;
 
@@ -53,6 +54,20 @@ pub fn units(
         }
     }
     Ok(found.into_values().filter(|unit| !unit.nodes.is_empty()).collect())
+}
+
+/// The float graph with one unit alone in the recipe's integers: its values, and the weights of the products that read it.
+pub fn alone(
+    graph: &Graph,
+    calibration: &Calibration,
+    recipe: &Recipe,
+    learned: &Learned,
+    unit: &Unit,
+) -> Result<Graph> {
+    match graph.find_value(&unit.value) {
+        Some(value) => quantize_alone(graph, calibration, recipe, learned, value),
+        None => Ok(graph.clone()),
+    }
 }
 
 /// Multiply-accumulates of every node by name, with symbolic dimensions bound by `dims`, others to 1.

@@ -12,5 +12,6 @@ mod pointwise;
 mod pool;
 mod product;
 mod resize;
+mod select;
 mod shapes;
 mod sum;

@@ -144,7 +144,11 @@ impl<'p> Builder<'p> {
             return Ok(loc);
         }
         if let Some(data) = self.constant(id) {
-            let bytes = if form == Form::Last { channels_last(data.bytes(), &dims, self.size(id)) } else { data.bytes().to_vec() };
+            let bytes = if form == Form::Last {
+                channels_last(data.bytes(), &dims, self.size(id))
+            } else {
+                data.bytes().to_vec()
+            };
             let loc = self.pack(&bytes)?;
             self.places[id.0][form as usize] = Some(loc);
             return Ok(loc);

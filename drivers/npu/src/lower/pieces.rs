@@ -145,7 +145,9 @@ impl Pieces {
 impl Convert {
     fn op(self, from: Local, to: Local, elements: usize) -> Op {
         match self {
-            Self::Lut => Op::new(Opcode::Lut8, from.bits(), to.bits(), 0).size(1, elements).local(Reg::Lut, Local::w(0)),
+            Self::Lut => {
+                Op::new(Opcode::Lut8, from.bits(), to.bits(), 0).size(1, elements).local(Reg::Lut, Local::w(0))
+            }
             Self::Fixed { from: x, to: y, mode } => Self::Rescale { from: x, to: y }
                 .op(from, to, elements)
                 .flag(flags::TFL)

@@ -40,8 +40,10 @@ pub(super) struct Extents {
     pub sums: [usize; 3],
     /// Bytes in the activations' scratchpad behind each sum: slots of residuals and of their results.
     pub behind: usize,
-    /// Bytes of an output element.
-    pub bytes: usize,
+    /// Bytes of an element of the rows, and of the output.
+    pub bytes: [usize; 2],
+    /// Accumulators of a sum.
+    pub accumulators: usize,
 }
 
 /// One size that fits.
@@ -90,7 +92,8 @@ impl Extents {
         let kt = slices.iter().map(Slice::len).max().unwrap_or(1);
         let weights = 2 * kt * nt + TABLE_SLOTS * ENTRY * nt;
         let behind = self.behind * nt;
-        let most = (chip.a / (2 * kt + behind)).min(chip.acc / (2 * nt)).min(self.m);
+        let [x, _] = self.bytes;
+        let most = (chip.a / (2 * kt * x + behind)).min(chip.acc / (2 * nt * self.accumulators)).min(self.m);
         if weights > chip.w || most == 0 {
             return Vec::new();
         }
@@ -109,10 +112,11 @@ impl Extents {
         let overflow = |e: ottava_npu::analytic::Error| Error::invalid(e.to_string());
         let array = compute_cycles(&chip.array, &gemm).map_err(overflow)? as f64;
         let (groups, cut) = (tiles_m * tiles_n * n_slices as f64, n_slices > 1);
-        let rows = if cut || !keep_rows { m * k * tiles_n } else { m * k };
+        let [x, y] = self.bytes.map(|b| b as f64);
+        let rows = x * if cut || !keep_rows { m * k * tiles_n } else { m * k };
         let weights = if cut || keep_rows { k * n * tiles_m } else { k * n };
         let load = (rows + weights) / chip.bandwidth / groups;
-        let store = m * n * self.bytes as f64 / chip.bandwidth / groups;
+        let store = m * n * y / chip.bandwidth / groups;
         let slots = (chip.latency + load + array) / 2.0;
         let fill = 2.0 * chip.latency + load + array + store * n_slices as f64;
         Ok(array.max(load + store).max(slots) * groups + fill)
@@ -135,7 +139,7 @@ mod tests {
             let ram = format!("a: (bytes: {a}, banks: 1), w: (bytes: {w}, banks: 1), acc: (bytes: {acc}, banks: 1)");
             let chip = Chip::new(&NpuConfig::parse(&format!("Npu(sram: ({ram}))")).unwrap());
             for (m, n, sums) in [(1, 1, [1, 1, 1]), (900, 70, [3, 3, 40]), (7, 300, [1, 1, 5000])] {
-                let extents = Extents { m, n, sums, behind: 0, bytes: 1 };
+                let extents = Extents { m, n, sums, behind: 0, bytes: [1, 1], accumulators: 1 };
                 let plan = extents.choose(&chip).unwrap().expect("one element of each fits");
                 let Plan { mt, nt, kt, .. } = plan;
                 assert!(2 * mt * kt <= a && 2 * mt * nt * 4 <= acc, "{plan:?}");
@@ -144,7 +148,7 @@ mod tests {
             }
         }
         let chip = Chip::new(&NpuConfig::parse("Npu(sram: (w: (bytes: 49, banks: 1)))").unwrap());
-        let extents = Extents { m: 1, n: 1, sums: [1, 1, 1], behind: 0, bytes: 1 };
+        let extents = Extents { m: 1, n: 1, sums: [1, 1, 1], behind: 0, bytes: [1, 1], accumulators: 1 };
         assert_eq!(extents.choose(&chip).unwrap(), None, "two weights and four entries need 50 bytes");
     }
 }

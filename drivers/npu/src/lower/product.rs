@@ -71,13 +71,14 @@ impl Product {
         };
         let bytes = self.out().bytes();
         let behind = self.residual.map_or(0, |(_, other)| RESIDUAL_SLOTS * other.bytes() + 2 * bytes);
-        let extents = Extents { m: self.m, n: self.n, sums, behind, bytes };
+        let (x, accumulators) = (self.x_params.bytes(), self.constants.epilogue.sums.accumulators() as usize);
+        let extents = Extents { m: self.m, n: self.n, sums, behind, bytes: [x, bytes], accumulators };
         let least_w = 2 + TABLE_SLOTS * ENTRY;
-        let least_a = 2 + behind;
+        let least_a = 2 * x + behind;
         self.tiles = extents.choose(chip)?.ok_or_else(|| match (chip.w < least_w, chip.a < least_a) {
             (true, _) => no_memory("the weights' scratchpad", least_w, chip.w),
             (_, true) => no_memory("the activations' scratchpad", least_a, chip.a),
-            _ => no_memory("the accumulators", 8, chip.acc * 4),
+            _ => no_memory("the accumulators", 8 * accumulators, chip.acc * 4),
         })?;
         Ok(self)
     }
@@ -108,7 +109,8 @@ impl Product {
         let Self { m, n, k, .. } = *self;
         match &self.batch {
             Batch::Groups(_) => {
-                let channels = if let Source::Image { h, w, .. } = &self.source { k / (h.kernel * w.kernel) } else { k };
+                let channels =
+                    if let Source::Image { h, w, .. } = &self.source { k / (h.kernel * w.kernel) } else { k };
                 [product * channels, product * k * n, product * n, product * n]
             }
             Batch::Pairs(pairs) => [pairs[product].0 * m * k, pairs[product].1 * k * n, 0, product * m * n],
@@ -117,10 +119,11 @@ impl Product {
 
     fn tile_group(&self, tile: &Tile<'_>, slots: &Slots, at: At<'_>, last: bool) -> Group {
         let Plan { mt, nt, kt, .. } = self.tiles;
-        let a = Local::a((slots.rows % 2 * mt * kt) as u32);
+        let (x, pair) = (self.x_params.bytes(), self.constants.epilogue.sums.accumulators() as usize);
+        let a = Local::a((slots.rows % 2 * mt * kt * x) as u32);
         let w = Local::w((slots.weights % 2 * kt * nt) as u32);
         let table = Local::w((2 * kt * nt + slots.table % TABLE_SLOTS * ENTRY * nt) as u32);
-        let acc = Local::acc((slots.output % 2 * mt * nt) as u32);
+        let acc = Local::acc((slots.output % 2 * mt * nt * pair) as u32);
         let (rows, columns, slice) = (tile.rows.len(), tile.columns.len(), tile.slice);
         let [_, weights, first, _] = self.starts(tile.group);
         let mut group = Group::default();
@@ -164,7 +167,8 @@ impl Product {
         };
         let Plan { mt, nt, kt, .. } = self.tiles;
         let own = params.bytes();
-        let slot = |elements: usize| Local::a((2 * mt * kt + elements * mt * nt) as u32);
+        let rows_end = 2 * mt * kt * self.x_params.bytes();
+        let slot = |bytes: usize| Local::a((rows_end + bytes * mt * nt) as u32);
         let residual = slot(output % RESIDUAL_SLOTS * own);
         let sum = slot(RESIDUAL_SLOTS * own + output % 2 * bytes);
         group.loads.push(Op::load(at(other.plus(place * own)), residual, shape(own)));
@@ -180,18 +184,19 @@ impl Product {
 
     fn load_rows(&self, tile: &Tile<'_>, to: Local, at: At<'_>) -> Op {
         let (rows, slice, first) = (tile.rows.len(), tile.slice, self.starts(tile.group)[0]);
+        let x = self.x_params.bytes();
         match &self.source {
             Source::Rows { pitch } => {
-                let from = self.x.plus(first + tile.rows.start * pitch + slice.start);
-                Op::load(at(from), to, Rows { rows, bytes: slice.len(), pitch: *pitch })
+                let from = self.x.plus((first + tile.rows.start * pitch + slice.start) * x);
+                Op::load(at(from), to, Rows { rows, bytes: slice.len() * x, pitch: pitch * x })
             }
             Source::Image { h, w, channels } => {
-                let from = at(self.x.plus(first + slice.c.start));
+                let from = at(self.x.plus((first + slice.c.start) * x));
                 let op = Op::from_dram(Opcode::LdIm2col, from, to.bits(), tile.rows.start as u32);
                 let op = h.registers(op, [Reg::Ih, Reg::Kh, Reg::Sh, Reg::Dh, Reg::Oh], Reg::Pt, &slice.kh);
                 w.registers(op, [Reg::Iw, Reg::Kw, Reg::Sw, Reg::Dw, Reg::Ow], Reg::Pl, &slice.kw)
-                    .set(Reg::Ic, slice.c.len())
-                    .set(Reg::Dstride, *channels)
+                    .set(Reg::Ic, slice.c.len() * x)
+                    .set(Reg::Dstride, channels * x)
                     .set(Reg::Rows, rows)
                     .set(Reg::Lstride, 0)
                     .int(Reg::Padv, self.x_params.zero_byte())

@@ -4,11 +4,12 @@ use super::{Builder, Chip, Loc, Params};
 use crate::emit::Op;
 use ottava_hal::program::Activation;
 use ottava_hal::refmath::epilogue::float_multiplier;
-use ottava_hal::refmath::tflite::tflite_mean_multiplier;
 use ottava_hal::refmath::requant::{Multiplier, Q31, check_fp32_multiplier, fp32_multiplier_alpha};
+use ottava_hal::refmath::tflite::tflite_mean_multiplier;
 use ottava_hal::refmath::{AccBounds, RefmathError, Requant, RequantMode, ScaleProduct};
 use ottava_hal::{Error, Node, Reason, Result};
 use ottava_npu::isa::{Dtype, Local, RQ_ENTRY_BYTES, Reg, flags};
+use ottava_npu::program::Sums;
 
 /// Bytes of one channel's entry.
 pub(crate) const ENTRY: usize = RQ_ENTRY_BYTES as usize;
@@ -21,6 +22,8 @@ pub(crate) struct Epilogue {
     pub out: Params,
     /// The result is taken in f32: for a residual, or because it stays f32.
     pub real: bool,
+    /// How the accumulators hold the sums.
+    pub sums: Sums,
 }
 
 impl Epilogue {
@@ -36,7 +39,7 @@ impl Epilogue {
             return Err(Error::unsupported(Reason::RequantMode, what));
         }
         let (lo, hi) = (active.lo.clamp(lo, hi), active.hi.clamp(lo, hi));
-        Ok(Self { mode, out: Params { lo, hi, ..out }, real })
+        Ok(Self { mode, out: Params { lo, hi, ..out }, real, sums: Sums::Narrow })
     }
 
     /// Adds the registers of a read through the requantizer.
@@ -48,6 +51,11 @@ impl Epilogue {
             .int(Reg::ClampLo, self.out.lo)
             .int(Reg::ClampHi, self.out.hi)
             .dtype(Reg::DtypeO, self.out.dtype);
+        let op = match self.sums {
+            Sums::Narrow => op,
+            Sums::Pairs => op.flag(flags::WIDE | flags::NARROW),
+            Sums::Wide => op.flag(flags::WIDE),
+        };
         if per_channel { op.flag(flags::PC) } else { op }
     }
 
@@ -75,6 +83,12 @@ impl Epilogue {
 
     /// Whether sums within the bounds survive 32 bits and the mode's left shift.
     pub(crate) fn check(&self, multiplier: Multiplier, bounds: AccBounds) -> Result<()> {
+        if self.sums == Sums::Wide {
+            return match multiplier {
+                Multiplier::Q31(q) => q.check_i64(bounds.min, bounds.max).map_err(|e| overflow(&e)),
+                Multiplier::Fp32(_) => Ok(()),
+            };
+        }
         if !bounds.fits_i32() {
             let (min, max) = (bounds.min, bounds.max);
             let what = format!("the accumulator may reach {min}..{max}, the array adds in 32 bits");
@@ -82,8 +96,7 @@ impl Epilogue {
         }
         let Params { zp, lo, hi, .. } = self.out;
         let requant = Requant { mode: self.mode, multiplier, zp, lo, hi };
-        let overflow = |e: RefmathError| Error::unsupported(Reason::AccOverflow, e.to_string());
-        requant.check_acc(bounds.min, bounds.max).map_err(overflow)
+        requant.check_acc(bounds.min, bounds.max).map_err(|e| overflow(&e))
     }
 }
 
@@ -126,6 +139,10 @@ pub(crate) fn clamp_of(node: &Node, out: &Params) -> Result<(i32, i32)> {
         return Err(Error::unsupported(Reason::AttrValue, what));
     }
     Ok((lo, hi))
+}
+
+fn overflow(e: &RefmathError) -> Error {
+    Error::unsupported(Reason::AccOverflow, e.to_string())
 }
 
 fn model(e: RefmathError) -> Error {

@@ -3,12 +3,13 @@
 
 use super::{bad_shape, input, output, params_of};
 use crate::lower::{Builder, Constants, Epilogue, Form, Loc, Params, Table};
-use ottava_hal::refmath::requant::Multiplier;
-use ottava_hal::refmath::{AccBounds, ScaleProduct};
 use ottava_hal::refmath::bias::{adopt_bias, bias_s32_real};
 use ottava_hal::refmath::bounds::{ActivationRange, channel_bounds, max_operand};
-use ottava_hal::{DataType, Error, Node, QuantParams, Reason, Result, Scheme, Tensor};
+use ottava_hal::refmath::requant::Multiplier;
+use ottava_hal::refmath::{AccBounds, ScaleProduct};
+use ottava_hal::{DataType, Error, Node, QuantParams, Reason, RequantMode, Result, Scheme, Tensor};
 use ottava_npu::isa::Dtype;
+use ottava_npu::program::Sums;
 
 /// How the weight tensor is read.
 pub(crate) struct Layout<'l> {
@@ -29,7 +30,7 @@ pub(crate) struct Layout<'l> {
 /// Packs weights, bias (input 2) and multipliers of a node, or says why the array cannot be exact.
 pub(crate) fn pack(builder: &mut Builder<'_>, node: &Node, layout: &Layout<'_>) -> Result<Constants> {
     let (x, w, y) = (params_of(builder, input(node, 0)?)?, input(node, 1)?, params_of(builder, output(node)?)?);
-    let epilogue = Epilogue::of(builder.chip, node, y)?;
+    let mut epilogue = Epilogue::of(builder.chip, node, y)?;
     let (ty, constant) = (builder.ty(w), |what: &str| Error::unsupported(Reason::ConstRequired, what.to_owned()));
     let data = builder.constant(w).ok_or_else(|| constant("the weights must be constant"))?;
     let quant = ty.quant.as_deref().ok_or_else(|| Error::invalid("the weights are not quantized"))?;
@@ -44,6 +45,7 @@ pub(crate) fn pack(builder: &mut Builder<'_>, node: &Node, layout: &Layout<'_>) 
         let weights = (0..layout.k).map(|k| i32::from(codes[(layout.at)(c, k)]));
         channel_bounds(weights, w_zp, range, bias[c].0)
     };
+    epilogue.sums = sums(builder, node, &x, &epilogue, || (0..layout.channels).all(|c| bounds(c).fits_i32()));
     let table = table(&bias, layout, (x.scale, quant), (&epilogue, product), bounds)?;
     let per_group = layout.channels / layout.groups;
     let mut bytes = Vec::with_capacity(codes.len());
@@ -58,14 +60,9 @@ pub(crate) fn pack(builder: &mut Builder<'_>, node: &Node, layout: &Layout<'_>) 
 }
 
 /// The constants of products whose second factor is at `weights`, matrices of `layout.k` rows: one scale, bounds by type.
-pub(crate) fn unpacked(
-    builder: &mut Builder<'_>,
-    node: &Node,
-    layout: &Layout<'_>,
-    weights: Loc,
-) -> Result<Constants> {
+pub(crate) fn unpacked(builder: &mut Builder<'_>, node: &Node, layout: &Layout<'_>, weights: Loc) -> Result<Constants> {
     let (x, w, y) = (params_of(builder, input(node, 0)?)?, input(node, 1)?, params_of(builder, output(node)?)?);
-    let epilogue = Epilogue::of(builder.chip, node, y)?;
+    let mut epilogue = Epilogue::of(builder.chip, node, y)?;
     let ty = builder.ty(w);
     let quant = ty.quant.as_deref().ok_or_else(|| Error::invalid("the second factor is not quantized"))?;
     check_axis(quant, layout.axis)?;
@@ -74,8 +71,29 @@ pub(crate) fn unpacked(
     let bias = biases(builder, node, layout, x.scale, (quant, epilogue.out.dtype == Dtype::F32))?;
     let product = node.scale_product(builder.ty(input(node, 0)?).dtype, quant.scales.len());
     let bounds = |c: usize| AccBounds { min: i64::from(bias[c].0) - largest, max: i64::from(bias[c].0) + largest };
+    let fits = (0..layout.channels).all(|c| bounds(c).fits_i32());
+    epilogue.sums = sums(builder, node, &x, &epilogue, || fits);
+    // Whether 32 bits would do is then a matter of the data, and with it the rounding.
+    let open = epilogue.mode == RequantMode::Fp32Rne && !epilogue.real && builder.constant(w).is_none();
+    if epilogue.sums == Sums::Wide && open {
+        let what = format!("a sum over {} products whose bound of {largest} leaves the rounding open", layout.k);
+        return Err(Error::unsupported(Reason::AccOverflow, what));
+    }
     let table = table(&bias, layout, (x.scale, quant), (&epilogue, product), bounds)?.pack(builder)?;
     Ok(Constants { weights, dtype, zp, table, epilogue })
+}
+
+/// How the accumulators of a product hold its sums: s16 rows need two each. A Q31 mode rounds them as 64 bits unless a
+/// bias of 32 bits says otherwise; elsewhere that depends on whether 32 bits are proved to suffice.
+fn sums(builder: &Builder<'_>, node: &Node, x: &Params, epilogue: &Epilogue, fits: impl Fn() -> bool) -> Sums {
+    if x.dtype != Dtype::S16 {
+        return Sums::Narrow;
+    }
+    let own = node.inputs.len().saturating_sub(usize::from(node.fused.residual));
+    let bias = node.input(2).filter(|_| own > 2);
+    let short = bias.is_some_and(|id| builder.ty(id).dtype != DataType::S64);
+    let fixed = epilogue.mode != RequantMode::Fp32Rne && !epilogue.real && !short;
+    if fixed || !fits() { Sums::Wide } else { Sums::Pairs }
 }
 
 /// The stored bytes of constant weights as they are; nibbles become bytes.
@@ -127,13 +145,17 @@ fn storage(dtype: DataType, quant: &QuantParams) -> Result<(Dtype, i32)> {
 
 /// The machine proves its sums from types alone; the bound.
 fn check_type_bound(k: usize, x: &Params, w_dtype: Dtype, w_zp: i32) -> Result<i64> {
-    let reach = |dtype: Dtype, zp: i32| max_operand(8, dtype == Dtype::S8, Some(zp.into()));
+    let reach = |dtype: Dtype, zp: i32| {
+        let bits = if dtype == Dtype::S16 { 16 } else { 8 };
+        max_operand(bits, dtype != Dtype::U8, Some(zp.into()))
+    };
     let largest = reach(x.dtype, x.zp).saturating_mul(reach(w_dtype, w_zp));
     let bound = i64::try_from(k).unwrap_or(i64::MAX).saturating_mul(largest);
-    if bound <= i64::from(i32::MAX) {
+    let (limit, bits) = if x.dtype == Dtype::S16 { ((1 << 47) - 1, 48) } else { (i64::from(i32::MAX), 32) };
+    if bound <= limit {
         return Ok(bound);
     }
-    let what = format!("a sum over {k} products of up to {largest} may reach {bound}; the array adds in 32 bits");
+    let what = format!("a sum over {k} products of up to {largest} may reach {bound}; the array adds in {bits} bits");
     Err(Error::unsupported(Reason::AccOverflow, what))
 }
 
@@ -203,6 +225,12 @@ fn bias(data: &Tensor, i: usize, params: Option<&QuantParams>, alpha: f32, xs: f
         DataType::F32 => Ok(bias_s32_real(f64::from(data.as_slice::<f32>()?[i]) / f64::from(alpha), xs, ws)),
         DataType::S32 => {
             let b = data.as_slice::<i32>()?[i];
+            Ok(params.map_or(b, |p| adopt_bias(b, p.channel(i).0 / alpha, xs, ws)))
+        }
+        DataType::S64 => {
+            let b = data.as_slice::<i64>()?[i];
+            let large = || Error::unsupported(Reason::AccOverflow, format!("a bias of {b}, the table holds 32 bits"));
+            let b = i32::try_from(b).map_err(|_| large())?;
             Ok(params.map_or(b, |p| adopt_bias(b, p.channel(i).0 / alpha, xs, ws)))
         }
         other => Err(Error::unsupported(Reason::Dtype, format!("a bias of type {other}"))),

@@ -3,13 +3,13 @@
 use super::constants::{Layout, pack, residual};
 use super::{bad_shape, input, output, params_of};
 use crate::lower::{Batch, Builder, Chip, Constants, Depthwise, Form, Geometry, Plan, Product, Source, window};
-use crate::rows::{bias, byte, weight};
+use crate::rows::{bias, element, weight};
 use ottava_hal::capability::Operand;
-use ottava_hal::{Node, Result};
+use ottava_hal::{Error, Node, Reason, Result};
 
 /// Image, weights, bias.
 pub(crate) fn inputs(chip: &Chip) -> Vec<Operand> {
-    vec![byte(chip), weight(chip), bias()]
+    vec![element(chip), weight(chip), bias()]
 }
 
 /// The sizes of a convolution.
@@ -27,8 +27,12 @@ struct Shape {
 pub(crate) fn lower(builder: &mut Builder<'_>, node: &Node) -> Result<()> {
     let shape = shape(builder, node)?;
     let Shape { geometry, groups, channels, per_group } = shape;
-    let depthwise =
-        per_group == 1 && groups > 1 && !node.fused.residual && Depthwise::size(builder.chip, &geometry).is_some();
+    let wide = builder.size(input(node, 0)?) > 1;
+    let depthwise = !wide
+        && per_group == 1
+        && groups > 1
+        && !node.fused.residual
+        && Depthwise::size(builder.chip, &geometry).is_some();
     let (kh, kw) = (geometry.h.kernel, geometry.w.kernel);
     // The sum runs over (kernel row, kernel column, channel).
     let at = |c: usize, k: usize| ((c * per_group + k % per_group) * kh + k / per_group / kw) * kw + k / per_group % kw;
@@ -78,6 +82,9 @@ fn product(builder: &mut Builder<'_>, node: &Node, shape: &Shape, k: usize, cons
     let residual = residual(builder, node, Form::Last)?;
     let to = builder.make(output(node)?, Form::Last)?;
     let plain = h.is_identity() && w.is_identity();
+    if !plain && x_params.bytes() > 1 && x_params.zp != 0 {
+        return Err(Error::unsupported(Reason::QuantScheme, "16-bit images with a zero point other than 0"));
+    }
     let source = if plain { Source::Rows { pitch: channels } } else { Source::Image { h, w, channels } };
     let (m, n) = (batch * h.output * w.output, shape.channels / shape.groups);
     let batch = Batch::Groups(shape.groups);

@@ -5,6 +5,7 @@ use crate::lower::{Axis, Builder, Chip, Epilogue, Form, Geometry, Kind, Params, 
 use crate::rows::byte;
 use ottava_hal::capability::Operand;
 use ottava_hal::{Error, Node, Reason, RequantMode, Result};
+use ottava_npu::program::Sums;
 
 /// The image.
 pub(crate) fn inputs(chip: &Chip) -> Vec<Operand> {
@@ -55,7 +56,8 @@ fn pool(builder: &mut Builder<'_>, node: &Node, geometry: Geometry) -> Result<()
         return Err(Error::unsupported(Reason::QuantScheme, what));
     }
     let (lo, hi) = clamp_of(node, &to)?;
-    let epilogue = Epilogue { mode: RequantMode::Fp32Rne, out: Params { lo, hi, ..to }, real: false };
+    let epilogue =
+        Epilogue { mode: RequantMode::Fp32Rne, out: Params { lo, hi, ..to }, real: false, sums: Sums::Narrow };
     let (at, into) = (builder.want(x, Form::Last)?, builder.make(y, Form::Last)?);
     let step = Pool::new(builder.chip, Kind::Max, geometry, (at, from), (into, epilogue))?;
     builder.step(vec![at], into, step);

@@ -93,7 +93,7 @@ impl Rng {
     /// Data of a type.
     pub fn tensor(&mut self, ty: &TensorType) -> Tensor {
         let dims = ty.shape.known().unwrap();
-        let (lo, hi) = ty.dtype.int_range().unwrap();
+        let (lo, hi) = ty.dtype.int_range().unwrap_or((i64::MIN, i64::MAX));
         let (lo, hi) = (lo.max(-5000), hi.min(5000));
         let values: Vec<i64> = (0..dims.iter().product()).map(|_| self.range(lo, hi)).collect();
         Tensor::from_ints(ty.dtype, &dims, &values).unwrap()

@@ -1,6 +1,6 @@
 //! Injected faults, loss and reset.
 
-use crate::common::{LONG, Rng, chip, compile, contents, data, finish, submission};
+use crate::common::{LONG, Rng, chip, compile, contents, data, finish, submission, try_chip};
 use crate::network::network;
 use ottava_hal::fault::{Fault, FaultKind};
 use ottava_hal::{BufferDesc, CompileOptions, Device, Executable, Fence, Queue, Result, Status, Tensor};
@@ -122,4 +122,53 @@ fn a_closed_device_ends_what_waits() {
     s.queue.submit(&run).unwrap();
     drop((s, run));
     assert_eq!(fence.wait(1, LONG).unwrap_err().status(), Status::Cancelled);
+}
+
+/// Memories so small that most of their bytes are in use.
+const SMALL: &str = "sram: (a: (bytes: 2048, banks: 1), w: (bytes: 1024, banks: 1), acc: (bytes: 512, banks: 1))";
+
+/// A chip that was described with faults: they strike in every run, and the device tells what became of it.
+fn faulty(fault: &str, more: &[(&str, &str)]) -> Setup {
+    let mut rng = Rng::new(31);
+    let program = network(&mut rng);
+    let device = try_chip(&format!("Npu({SMALL}, parity: true, fault: [{fault}])"), more).unwrap();
+    let (queue, exe) = (device.create_queue().unwrap(), compile(device.as_ref(), &program));
+    Setup { queue, exe, inputs: data(&program, &mut rng), device }
+}
+
+#[test]
+fn faults_of_the_chip_are_told_by_the_device() {
+    let found = |s: &Setup| s.run().unwrap_err();
+    // Parity finds flips of bytes that are read; some seeds hit bytes that nobody reads, which changes nothing.
+    let good = setup().run().unwrap();
+    let (mut n_found, mut rng) = (0, Rng::new(5));
+    for _ in 0..60 {
+        let (seed, when, place) = (rng.next(), rng.range(20, 1500), rng.pick(&["a", "w", "acc"]));
+        match faulty(&format!("(\"bit_flip\", \"{place}\", {when}, {seed})"), &[]).run() {
+            Ok(bytes) => assert_eq!(bytes, good, "{seed} in {place} at {when} was not noticed"),
+            Err(e) => {
+                assert!(e.to_string().contains("parity"), "{e}");
+                n_found += 1;
+            }
+        }
+    }
+    println!("60 flips: parity found {n_found}, the others hit nothing that is read");
+    assert!(n_found > 0);
+    let lost = faulty("(\"device_lost\", \"any\", 100, 1)", &[]);
+    assert_eq!(found(&lost).status(), Status::DeviceLost);
+    assert!(lost.device.create_queue().is_err(), "it stays lost");
+    lost.device.reset().unwrap();
+    lost.device.create_queue().unwrap();
+    let dropped = faulty("(\"event_lost\", \"any\", 0, 1)", &[("watchdog", "1000000")]);
+    assert_eq!(found(&dropped).status(), Status::Timeout);
+}
+
+/// Without a watchdog a dropped signal holds the device until the deadline, or a reset.
+#[test]
+fn a_dropped_signal_hangs_until_the_deadline() {
+    let s = faulty("(\"event_lost\", \"any\", 0, 1)", &[]);
+    let (mut run, _) = submission(s.device.as_ref(), &s.exe, &s.inputs);
+    run.deadline = Some(Instant::now() + Duration::from_millis(300));
+    let e = finish(s.device.as_ref(), s.queue.as_ref(), run).unwrap_err();
+    assert_eq!(e.status(), Status::Timeout, "{e}");
 }

@@ -30,8 +30,7 @@ fn picked_slices_equal_the_reference() {
         let n = net.dims(x)[axis] as i64;
         let indices: Vec<i64> = (0..rng.size(1, 6)).map(|_| rng.range(-n, n - 1)).collect();
         let scalar = Tensor::scalar(indices[0]);
-        let picked =
-            if rng.range(0, 2) == 0 { net.constant(scalar.ty(), scalar) } else { net.ints(&indices) };
+        let picked = if rng.range(0, 2) == 0 { net.constant(scalar.ty(), scalar) } else { net.ints(&indices) };
         let mut node = op("Gather");
         node.attrs.set("axis", Attr::Int(axis as i64));
         let y = net.node(node, &[x, picked], &ty);

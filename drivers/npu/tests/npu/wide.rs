@@ -129,6 +129,47 @@ fn real_and_wide_results_of_constant_weights_equal_the_reference() {
     }
 }
 
+/// Rows of 16 bits: sums of 32 bits where the weights prove it, of 64 elsewhere, in every mode.
+#[test]
+fn products_of_sixteen_bits_equal_the_reference() {
+    for seed in 0..60 {
+        let mut rng = Rng::new(seed);
+        let mut net = Net::default();
+        let (c, out, groups) = (rng.size(1, 6), rng.size(1, 5), rng.pick(&[1, 1, 2]));
+        let conv = rng.range(0, 1) == 0;
+        let long = rng.pick(&[c, 700]);
+        let (dims, shape, axis) = if conv {
+            (vec![1, c * groups, 7, 5], vec![out * groups, c, 3, 2], 0)
+        } else {
+            (vec![3, long], vec![long, out], 1)
+        };
+        let quant = QuantParams::per_tensor(rng.scale() / 100.0, 0);
+        let x = net.input(TensorType::fixed(DataType::S16, &dims).quantized(quant));
+        let channels = shape[axis];
+        let scales = (0..channels).map(|_| rng.scale()).collect();
+        let w = TensorType::fixed(DataType::S8, &shape).quantized(QuantParams::per_axis_symmetric(axis, scales));
+        let mut inputs = vec![x, net.random(w, &mut rng)];
+        match rng.range(0, 2) {
+            0 => {}
+            1 => inputs.push(net.random(TensorType::fixed(DataType::S32, &[channels]), &mut rng)),
+            _ => inputs.push(net.random(TensorType::fixed(DataType::S64, &[channels]), &mut rng)),
+        }
+        let mut node = op(if conv { "Conv" } else { "Gemm" });
+        if conv {
+            node.attrs.set("group", Attr::Int(groups as i64));
+            node.attrs.set("pads", Attr::Ints(vec![1, 0, 1, 1]));
+        }
+        node.requant = Some(rng.pick(&RequantMode::ALL));
+        let like = match rng.range(0, 3) {
+            0 => rng.byte_type(&[]),
+            1 => TensorType::fixed(DataType::F32, &[]),
+            _ => TensorType::fixed(DataType::S16, &[]).quantized(QuantParams::per_tensor(0.01, 0)),
+        };
+        let y = net.node(node, &inputs, &like);
+        check(&net.output(y), &mut rng);
+    }
+}
+
 #[test]
 fn fixed_point_forms_equal_the_reference() {
     for seed in 0..60 {

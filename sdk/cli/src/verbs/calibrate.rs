@@ -29,7 +29,7 @@ pub struct Args {
     /// Only part I of N of the samples, I from 1 to N.
     #[arg(long, value_name = "I/N", value_parser = shard)]
     shard: Option<Shard>,
-    /// Join the statistics of shards.
+    /// Join the statistics of shards: each of them once, and all.
     #[arg(long, value_name = "S.calib", num_args = 1.., conflicts_with_all = ["model", "data", "shard"])]
     merge: Vec<PathBuf>,
     /// Recipe whose `preprocess` block prepares a folder of images, and which says what to collect: what an activation

@@ -27,7 +27,7 @@ pub struct Args {
     /// Calibration data.
     #[arg(long, value_name = "D")]
     data: Option<PathBuf>,
-    /// Statistics collected by `calibrate`.
+    /// Statistics collected by `calibrate`. Nothing is run then: no error is measured and no tensor is kept in more bits.
     #[arg(long, value_name = "S.calib")]
     calibration: Option<PathBuf>,
     /// Quantize activations at run time; needs no data.

@@ -2,6 +2,7 @@
 
 mod model;
 mod page;
+mod shape;
 mod sweep;
 
 use super::Context;
@@ -193,6 +194,7 @@ fn of_layers(args: &Args, list: &Path, config: &NpuConfig, cx: &Context) -> Resu
 /// A quantized model: the chip takes the int8 operators, the CPU the rest.
 fn of_model(args: &Args, path: &Path, config: &NpuConfig, cx: &Context) -> Result<Answer> {
     let on_chip = Workload::load(args, path, cx)?.on(config, cx, true)?;
+    on_chip.doubt(config).iter().for_each(|w| cx.ui.warn(w));
     write_file(&args.output, on_chip.csv(config).as_bytes())?;
     let mut answer = on_chip.answer(config, &args.output);
     if let Some(path) = &args.trace {

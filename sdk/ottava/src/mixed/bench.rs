@@ -15,6 +15,7 @@ use crate::session::{Session, SessionOptions};
 use crate::storage::Devices;
 use ottava_graph::{Graph, Phase};
 use ottava_hal::{DataType, Tensor};
+use ottava_quantize::search::{Unit, alone};
 use ottava_quantize::{Calibration, Learned, Quantized, Recipe};
 use ottava_validate::real_values;
 use std::collections::BTreeMap;
@@ -96,19 +97,31 @@ impl<'a> Bench<'a> {
 
     /// The relative noise of the outputs under a recipe: squared error over squared signal, averaged over the outputs.
     pub(crate) fn noise(&self, recipe: &Recipe) -> Result<f64> {
-        self.noise_on(&self.folds, recipe)
+        self.measure(&self.folds, |fold| Ok(self.quantized(fold, recipe)?.graph))
     }
 
     /// As [`Self::noise`], on the first fold alone: enough to tell tensors apart, at half the time.
     pub(crate) fn quick_noise(&self, recipe: &Recipe) -> Result<f64> {
-        self.noise_on(&self.folds[..1], recipe)
+        self.measure(&self.folds[..1], |fold| Ok(self.quantized(fold, recipe)?.graph))
     }
 
-    fn noise_on(&self, folds: &[Fold], recipe: &Recipe) -> Result<f64> {
+    /// Whether rows are measured with ranges that were collected on others.
+    pub(crate) fn has_halves(&self) -> bool {
+        self.folds.len() > 1
+    }
+
+    /// The relative noise with one unit alone in the recipe's integers.
+    pub(crate) fn noise_alone(&self, recipe: &Recipe, unit: &Unit) -> Result<f64> {
+        self.measure(&self.folds, |fold| {
+            let graph = alone(self.canonical, &fold.calibration, recipe, self.learned, unit);
+            graph.map_err(|e| quantize_error(e, self.model))
+        })
+    }
+
+    fn measure(&self, folds: &[Fold], graph_of: impl Fn(&Fold) -> Result<Graph>) -> Result<f64> {
         let mut sums: Vec<Energy> = Vec::new();
         for fold in folds {
-            let graph = self.quantized(fold, recipe)?.graph;
-            self.run(&graph, &fold.batches, |batch, outputs| {
+            self.run(&graph_of(fold)?, &fold.batches, |batch, outputs| {
                 sums.resize(outputs.len(), Energy::default());
                 for (sum, (float, tested)) in sums.iter_mut().zip(fold.batches[batch].float.iter().zip(&outputs)) {
                     sum.add(float, tested);

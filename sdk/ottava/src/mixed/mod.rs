@@ -1,7 +1,8 @@
 //! Automatic mixed precision: finds what to keep in float or 16 bits, from calibration data alone.
 //!
-//! [`search`] measures the network with everything quantized, with each tensor alone in float or, where a chosen device
-//! runs it, in 16 bits, and then the prefixes of the best order until the shortest one that reaches the goal is known.
+//! [`search`] measures the network with everything quantized, what each tensor does in float or in integers, and where a
+//! chosen device runs it in 16 bits, and then the prefixes of the best order until the shortest one that reaches the goal
+//! is known.
 //! Every figure comes from running the quantized network; equal inputs give equal choices.
 
 mod bench;
@@ -144,12 +145,13 @@ fn exceptions(
 ) -> Result<Recipe> {
     let all = units(bench.canonical, bench.calibration(), plain, &bench.dims());
     let all = all.map_err(|e| Error::invalid(codes::QUANTIZE, e.to_string()))?;
-    let base = bench.quick_noise(plain)?;
-    let forms = forms(bench, plain, &all, base, found, progress)?;
-    found.trials += 1;
+    // Near a target every tensor counts as it is then. The floor is far from that, and there to be kept on new data.
+    let alone = !goal.required && bench.has_halves();
+    let base = if alone { before } else { bench.quick_noise(plain)? };
+    let forms = forms(bench, plain, &all, (base, alone), found, progress)?;
     let order = order(bench, plain, &all, &forms, base, goal)?;
     let chosen = |len: usize| order[..len].iter().map(|&i| (&all[i], forms[i].0));
-    // Single gains were measured on a part of the rows; as shares of its noise they hold for the whole.
+    // Gains may have been measured on a part of the rows; as shares of its noise they hold for the whole.
     let gains: Vec<f64> = order.iter().map(|&i| before * (1.0 - forms[i].1 / base)).collect();
     let mut bisection = Bisection::new(noise_of(goal.db), before, &gains);
     while let Some(len) = bisection.next() {
@@ -171,39 +173,48 @@ fn exceptions(
     Ok(with_exceptions(recipe, chosen(best.len)))
 }
 
-/// For each unit the form that it takes outside 8 bits, and the noise with it alone in that form.
+/// The least that is left of the noise when one unit leaves 8 bits, as a share: alone, a unit may make more noise than it
+/// adds to that of the others.
+const LEAST_LEFT: f64 = 0.01;
+
+/// For each unit the form that it takes outside 8 bits, and the noise that is left then: measured with the unit exchanged
+/// in the quantized network, or from what it makes `alone` in an otherwise float one.
 fn forms(
     bench: &Bench,
     recipe: &Recipe,
     all: &[Unit],
-    base: f64,
+    (base, alone): (f64, bool),
     found: &mut MixedPrecision,
     progress: &mut Progress,
 ) -> Result<Vec<(Precision, f64)>> {
     let on_floats = bench.runnable(recipe)?;
     let mut forms = Vec::with_capacity(all.len());
     for (i, unit) in all.iter().enumerate() {
-        let float = bench.quick_noise(&with_exceptions(recipe, [(unit, Precision::Float)]))?;
-        let s16 = s16_noise(bench, recipe, unit, on_floats)?;
-        found.trials += 1 + usize::from(s16.is_some());
+        let wide = wide(bench, recipe, unit, on_floats)?;
+        found.trials += 1 + usize::from(wide.is_some());
+        let (float, s16) = if alone {
+            let own = bench.noise_alone(recipe, unit)?;
+            let left = |noise: f64| (base - own + noise).clamp(LEAST_LEFT * base, base);
+            (left(0.0), wide.map(|wide| bench.noise_alone(&wide, unit).map(left)).transpose()?)
+        } else {
+            let float = bench.quick_noise(&with_exceptions(recipe, [(unit, Precision::Float)]))?;
+            (float, wide.map(|wide| bench.quick_noise(&wide)).transpose()?)
+        };
         forms.push(Precision::choose(base, float, s16));
         progress((i + 1) as u64, all.len() as u64);
     }
     Ok(forms)
 }
 
-/// The noise with a unit in 16 bits, if a chosen device computes with it as integers: an operator that turns into one on
+/// The recipe with a unit in 16 bits, if a chosen device computes with it as integers: an operator that turns into one on
 /// floats is no gain over float.
-fn s16_noise(bench: &Bench, recipe: &Recipe, unit: &Unit, on_floats: Option<usize>) -> Result<Option<f64>> {
+fn wide(bench: &Bench, recipe: &Recipe, unit: &Unit, on_floats: Option<usize>) -> Result<Option<Recipe>> {
     let (Some(writer), Some(on_floats)) = (&unit.writer, on_floats) else { return Ok(None) };
     if !bench.may_write_s16(writer) {
         return Ok(None);
     }
     let wide = with_exceptions(recipe, [(unit, Precision::S16)]);
-    match bench.runnable(&wide)? {
-        Some(n) if n <= on_floats => bench.quick_noise(&wide).map(Some),
-        _ => Ok(None),
-    }
+    Ok(bench.runnable(&wide)?.is_some_and(|n| n <= on_floats).then_some(wide))
 }
 
 /// The order in which units leave 8 bits. Nodes that are in float for other reasons count

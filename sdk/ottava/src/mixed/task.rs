@@ -11,15 +11,18 @@ use crate::quantize::{QuantizeOptions, quantize_error};
 use crate::registry::Registry;
 use crate::storage::Devices;
 use ottava_graph::{Graph, Phase};
+use ottava_quantize::recipe::Correction;
 use ottava_quantize::search::noise_of;
 use ottava_quantize::{Calibration, Learned, Quantized, Recipe};
 
 /// Below this ratio of the outputs, tensors are kept in float without being asked for, decibel.
 const FLOOR_DB: f64 = 20.0;
 /// New data are harder than calibration data: the floor is to hold there, so the search aims this much higher.
-const FLOOR_MARGIN_DB: f64 = 4.0;
+const FLOOR_MARGIN_DB: f64 = 8.0;
 /// At most this share of the multiply-accumulates leaves 8 bits without being asked for.
 const FLOOR_MACS: f64 = 0.1;
+/// Sweeps over the weights of a layer when their roundings are learned without being asked for.
+const SWEEPS: u32 = 4;
 /// Ranges measured on their own samples flatter: the quick look must exceed the floor by this to settle the matter.
 const QUICK_MARGIN_DB: f64 = 6.0;
 
@@ -46,17 +49,21 @@ impl Task<'_> {
         }
         // What the corrections of the network do is in the graph now.
         let mut found = recipe.without_network_corrections();
-        let learned = self.learned(graph, &found, statistics.all(), progress)?;
-        let mut mixed = None;
+        let mut learned = self.learned(graph, &found, statistics.all(), progress)?;
+        let (mut mixed, mut corrections) = (None, recipe.corrections.clone());
         self.expect_runnable(graph, &found, &statistics)?;
         if let Some(goal) = self.goal(graph, &found, &statistics, &learned)? {
+            if let Some(better) = self.better_roundings(graph, (&found, &learned), &statistics, goal, progress)? {
+                (found, learned) = better;
+                corrections.push(Correction::LearnedRounding { steps: SWEEPS });
+            }
             let (with_exceptions, outcome) =
                 search(&self.bench(graph, statistics.folds()?, &learned)?, &found, goal, progress)?;
             (found, mixed) = (with_exceptions, Some(outcome));
         }
         let mut quantized =
             ottava_quantize::quantize_learned(graph, statistics.all(), &found, &learned).map_err(fail)?;
-        quantized.report.recipe = Recipe { corrections: recipe.corrections.clone(), ..found }.to_ron();
+        quantized.report.recipe = Recipe { corrections, ..found }.to_ron();
         quantized.diagnostics.splice(0..0, prepared.diagnostics);
         quantized.rescaled.extend(prepared.rescaled);
         Ok((quantized, mixed))
@@ -92,6 +99,33 @@ impl Task<'_> {
     ) -> Result<Learned> {
         let net = (self.model, graph, self.registry);
         learn(net, &self.options.session, (self.data, self.affine), calibration, recipe, progress)
+    }
+
+    /// The recipe with learned roundings and what was learned, if the floor is missed without them, nobody asked for
+    /// them, and the outputs come nearer to those of the float network.
+    fn better_roundings(
+        &self,
+        graph: &Graph,
+        (recipe, learned): (&Recipe, &Learned),
+        statistics: &Statistics,
+        goal: Goal,
+        progress: &mut Progress,
+    ) -> Result<Option<(Recipe, Learned)>> {
+        let asked = recipe.corrections.iter().any(|c| matches!(c, Correction::LearnedRounding { .. }));
+        let folds = statistics.folds()?;
+        // What was learned on the very rows that it is measured on would always seem to help.
+        if asked || goal.required || folds.len() < 2 {
+            return Ok(None);
+        }
+        let mut with = recipe.clone();
+        with.corrections.push(Correction::LearnedRounding { steps: SWEEPS });
+        let roundings = self.learned(graph, &with, statistics.all(), progress)?;
+        if roundings.is_empty() {
+            return Ok(None);
+        }
+        let before = self.bench(graph, folds.clone(), learned)?.noise(recipe)?;
+        let after = self.bench(graph, folds, &roundings)?.noise(&with)?;
+        Ok((after < before).then_some((with, roundings)))
     }
 
     /// What the outputs are to reach: the target, or the floor if a quick look does not show the network far above it.

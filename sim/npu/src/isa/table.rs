@@ -69,6 +69,10 @@ pub mod flags {
     pub const ACC: u16 = 1;
     /// ST2D, REQUANT, RESIDUAL: one table entry per channel instead of one for all.
     pub const PC: u16 = 1;
+    /// ST2D, REQUANT, RESIDUAL: the sums have 64 bits, two accumulators each, as GEMM leaves them for s16 rows.
+    pub const WIDE: u16 = 2;
+    /// With WIDE: the sums fit 32 bits and are rounded as such.
+    pub const NARROW: u16 = 4;
     /// ADD, MUL: the zero point is added before rounding (com.microsoft QLinear forms).
     pub const QLIN: u16 = 1;
     /// ADD, SUB, MUL, RESCALE: the TFLite form in the Q31 mode of RQ_MODE. SOFTMAX: TFLite's, without a table.
@@ -137,6 +141,7 @@ const EX: u8 = 2;
 const VEC: u8 = 4;
 const ST: u8 = 8;
 const ANY: u8 = 15;
+const SUMS: &[(&str, u16)] = &[("PC", flags::PC), ("WIDE", flags::WIDE), ("NARROW", flags::NARROW)];
 const BINARY: &[(&str, u16)] = &[("BROW", flags::BROW), ("BELEM", flags::BELEM)];
 const SUBTRACT: &[(&str, u16)] = &[("TFL", flags::TFL), ("BROW", flags::BROW), ("BELEM", flags::BELEM)];
 const SCALED: &[(&str, u16)] =
@@ -151,12 +156,12 @@ instructions! {
     Nop 0x03 "NOP" ANY, [None None None], &[], CORE, None, "Carries tokens.";
     Ld2d 0x10 "LD2D" LD, [Dram Local None], &[("BCAST", flags::BCAST)], CORE, None, "ROWS rows of ROWB bytes, DRAM a to local b.";
     LdIm2col 0x11 "LD_IM2COL" LD, [Dram Local Number], &[], CORE, None, "ROWS rows of taps from the image at a to local b, output pixel c first.";
-    St2d 0x18 "ST2D" ST, [Local Dram None], &[("PC", flags::PC)], CORE, None, "ROWS rows of ROWB bytes, local a to DRAM b; accumulators through the requantizer.";
+    St2d 0x18 "ST2D" ST, [Local Dram None], SUMS, CORE, None, "ROWS rows of ROWB bytes, local a to DRAM b; accumulators through the requantizer.";
     Preload 0x20 "PRELOAD" EX, [Local None None], &[], CORE, None, "The K x N operand at a becomes the second factor of the GEMMs that follow.";
-    Gemm 0x21 "GEMM" EX, [Local Local None], &[("ACC", flags::ACC)], CORE, None, "M x K rows at a times the preloaded operand, to accumulators b.";
+    Gemm 0x21 "GEMM" EX, [Local Local None], &[("ACC", flags::ACC)], CORE, None, "M x K rows at a times the preloaded operand, to accumulators b; s16 rows: to 64 bits, two accumulators a sum.";
     Dwconv 0x22 "DWCONV" EX | VEC, [Local Local Local], &[("ACC", flags::ACC)], DW, Some("mac"), "Depthwise convolution of image a with weights b to accumulators c.";
-    Requant 0x28 "REQUANT" VEC, [Local Local None], &[("PC", flags::PC)], CORE, Some("requant"), "M x N accumulators a to bytes b.";
-    Residual 0x29 "RESIDUAL" VEC, [Local Local Local], &[("PC", flags::PC)], CORE, Some("residual"), "c = accumulators a, as reals, plus bytes b, quantized.";
+    Requant 0x28 "REQUANT" VEC, [Local Local None], SUMS, CORE, Some("requant"), "M x N accumulators a to bytes b.";
+    Residual 0x29 "RESIDUAL" VEC, [Local Local Local], SUMS, CORE, Some("residual"), "c = accumulators a, as reals, plus bytes b, quantized.";
     Add 0x30 "ADD" VEC, [Local Local Local], SCALED, VEC, Some("add"), "c = a + b in the parameters of SA ZA, SB ZB, SO ZO.";
     Sub 0x31 "SUB" VEC, [Local Local Local], SUBTRACT, VEC, Some("sub"), "c = a - b.";
     Mul 0x32 "MUL" VEC, [Local Local Local], SCALED, VEC, Some("mul"), "c = a * b.";

@@ -20,7 +20,7 @@ mod simulate;
 pub use error::LayersError;
 pub use parse::{Kind, Layer, MAX_BYTES, parse};
 pub use report::{LayerReport, NetworkReport, Report, Stalls, Totals, TrafficReport};
-pub use simulate::simulate;
+pub use simulate::{doubtful, simulate};
 
 pub(crate) use csv::cell;
 pub(crate) use parse::quoted_cells;

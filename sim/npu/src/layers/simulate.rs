@@ -56,12 +56,14 @@ fn networks(layers: &[LayerReport], array: (u64, u64)) -> Result<Vec<NetworkRepo
 /// A warning, where a small network looks better than any real device runs it.
 fn doubt(network: &NetworkReport) -> Option<String> {
     let Totals { macs, utilization, .. } = network.totals;
+    doubtful(macs, utilization).map(|text| format!("`{}`: {text}", excerpt(&network.name)))
+}
+
+/// What is doubtful about the utilisation of a network of `macs` multiply-accumulates, if anything.
+pub fn doubtful(macs: u64, utilization: f64) -> Option<String> {
     (macs < SMALL_NETWORK && utilization > DOUBTFUL).then(|| {
         let percent = utilization * 100.0;
-        format!(
-            "`{}`: {percent:.1} % of the array are busy; real devices reach far less on small networks",
-            excerpt(&network.name)
-        )
+        format!("{percent:.1} % of the array are busy; real devices reach far less on small networks")
     })
 }
 

@@ -6,11 +6,15 @@
 
 use super::Exec;
 use super::memory::{Chip, value};
+use super::requant::wide;
 use crate::isa::Dtype;
 use crate::program::{Dwconv, Factor, Gemm, Tile};
 
 impl Exec<'_, '_> {
     pub(super) fn gemm(&mut self, g: &Gemm) {
+        if g.is_wide() {
+            return self.gemm_wide(g);
+        }
         let (k, n) = (g.w.k as usize, g.w.n as usize);
         let columns = n.div_ceil(COLUMNS);
         let weights = pack_pairs(&factor(&self.chip, &g.w), n);
@@ -32,6 +36,27 @@ impl Exec<'_, '_> {
                 }
             }
             write(self.chip.acc_row_mut(&g.acc, m), sums.as_flattened(), g.accumulate);
+        }
+    }
+
+    /// Rows of s16: sums of 64 bits, in pairs of accumulators.
+    fn gemm_wide(&mut self, g: &Gemm) {
+        let (weights, n) = (factor(&self.chip, &g.w), g.w.n as usize);
+        let mut sums = vec![0_i64; n];
+        for m in 0..g.a.rows {
+            let row = self.chip.row(&g.a, m).as_chunks().0;
+            sums.fill(0);
+            for (x, weights) in row.iter().zip(weights.chunks_exact(n)) {
+                let x = i32::from(i16::from_le_bytes(*x)) - g.input.affine.zp;
+                // 17 bits times 9.
+                let products = weights.iter().map(|&w| i64::from(x.wrapping_mul(w.into())));
+                sums.iter_mut().zip(products).for_each(|(sum, p)| *sum = sum.wrapping_add(p));
+            }
+            for (pair, sum) in self.chip.acc_row_mut(&g.acc, m).as_chunks_mut().0.iter_mut().zip(&sums) {
+                let base = if g.accumulate { wide(*pair) } else { 0 };
+                let sum = base.wrapping_add(*sum);
+                *pair = [sum as i32, (sum >> 32) as i32];
+            }
         }
     }
 

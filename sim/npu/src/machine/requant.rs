@@ -7,7 +7,8 @@ use super::memory::{Chip, put};
 use crate::error::Fault;
 use crate::isa::Dtype;
 use crate::machine::Counters;
-use crate::program::{Output, Requantize};
+use crate::program::{Output, Requantize, Sums};
+use ottava_hal::refmath::epilogue::acc_i64_to_f32;
 use ottava_hal::refmath::requant::check_fp32_multiplier;
 use ottava_hal::refmath::{Multiplier, Q31, Requant, RequantMode, Target};
 
@@ -17,6 +18,7 @@ pub(super) struct Table {
     scale: Scale,
     output: Output,
     mode: RequantMode,
+    kind: Sums,
 }
 
 /// The multipliers, by mode.
@@ -43,7 +45,7 @@ impl Table {
         } else {
             Scale::Fixed(chunks().map(|c| fixed(word(c, 4), word(c, 8))).collect::<Result<_, _>>()?)
         };
-        Ok(Self { bias, scale, output: settings.output, mode: settings.mode })
+        Ok(Self { bias, scale, output: settings.output, mode: settings.mode, kind: settings.sums })
     }
 
     /// Bias and f32 multiplier of column `n`; 0 for an entry of the Q31 modes.
@@ -51,8 +53,47 @@ impl Table {
         (self.bias[n], if let Scale::Real(m, _) = &self.scale { m[n] } else { 0.0 })
     }
 
+    /// The sums of a row of accumulators, with their biases.
+    pub fn sums(&self, acc: &[i32]) -> Vec<i64> {
+        if self.kind == Sums::Narrow {
+            return acc.iter().zip(&self.bias).map(|(a, b)| a.wrapping_add(*b).into()).collect();
+        }
+        acc.as_chunks().0.iter().zip(&self.bias).map(|(pair, b)| wide(*pair).wrapping_add(i64::from(*b))).collect()
+    }
+
+    /// Sums in pairs of accumulators to output elements.
+    fn row_of_pairs(&self, acc: &[i32], out: &mut [u8], counters: &mut Counters) {
+        let Output { dtype, target: Target { zp, lo, hi, .. } } = self.output;
+        for (n, sum) in self.sums(acc).into_iter().enumerate() {
+            let multiplier = match &self.scale {
+                Scale::Real(m, last) if dtype == Dtype::F32 => {
+                    let y = acc_i64_to_f32(sum, m[n]) + last[n];
+                    out[4 * n..4 * n + 4].copy_from_slice(&y.to_le_bytes());
+                    continue;
+                }
+                Scale::Real(m, _) => Multiplier::Fp32(m[n]),
+                Scale::Fixed(q) => Multiplier::Q31(q[n]),
+            };
+            let requant = Requant { mode: self.mode, multiplier, zp, lo, hi };
+            let apply = |r: &Requant| match self.kind {
+                Sums::Wide => r.apply_i64(sum),
+                _ => r.apply(sum as i32),
+            };
+            let y = apply(&requant);
+            if y == lo || y == hi {
+                let open = apply(&Requant { lo: i32::MIN, hi: i32::MAX, ..requant });
+                counters.saturated_low += u64::from(open < y);
+                counters.saturated_high += u64::from(open > y);
+            }
+            put(out, n, y, dtype);
+        }
+    }
+
     /// One row of accumulators to output elements; counts the outputs that the clamp changed.
     pub fn row(&self, acc: &[i32], out: &mut [u8], counters: &mut Counters) {
+        if self.kind != Sums::Narrow {
+            return self.row_of_pairs(acc, out, counters);
+        }
         let Output { dtype, target } = self.output;
         match &self.scale {
             Scale::Real(m, last) if dtype == Dtype::F32 => {
@@ -76,6 +117,11 @@ impl Table {
             }
         }
     }
+}
+
+/// The 64 bits of a pair of accumulators, the low ones first.
+pub(super) fn wide([low, high]: [i32; 2]) -> i64 {
+    i64::from(high) << 32 | i64::from(low.cast_unsigned())
 }
 
 /// 1.5 * 2^23: adding it to an f32 below 2^22 leaves the rounded integer in the low bits.

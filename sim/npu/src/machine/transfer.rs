@@ -27,7 +27,7 @@ impl Exec<'_, '_> {
 
     pub(super) fn store(&mut self, from: &Tile, to: &DramTile, requant: Option<&Requantize>) -> Result<()> {
         if let Some(requant) = requant {
-            let table = Table::read(&self.chip, requant, from.len as usize)?;
+            let table = Table::read(&self.chip, requant, from.len as usize / requant.sums.accumulators() as usize)?;
             for i in 0..from.rows {
                 let out = self.memory.row_mut(to, i.into())?;
                 table.row(self.chip.acc_row(from, i), out, &mut self.dynamic);

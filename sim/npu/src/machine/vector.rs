@@ -19,7 +19,7 @@ type Pair = Box<dyn Fn(i32, i32) -> i32>;
 
 impl Exec<'_, '_> {
     pub(super) fn requant(&mut self, from: &Tile, to: &Tile, settings: &Requantize) -> Result<()> {
-        let table = Table::read(&self.chip, settings, from.len as usize)?;
+        let table = Table::read(&self.chip, settings, from.len as usize / settings.sums.accumulators() as usize)?;
         for i in 0..from.rows {
             let acc = self.chip.acc_row(from, i).to_vec();
             table.row(&acc, self.chip.row_mut(to, i), &mut self.dynamic);
@@ -34,16 +34,19 @@ impl Exec<'_, '_> {
         to: &Tile,
         settings: &Requantize,
     ) -> Result<()> {
-        let table = Table::read(&self.chip, settings, from.len as usize)?;
+        let table = Table::read(&self.chip, settings, from.len as usize / settings.sums.accumulators() as usize)?;
         let (dtype, target) = (settings.output.dtype, settings.output.target);
         let open = Target { lo: i32::MIN, hi: i32::MAX, ..target };
         let x = self.chip.values(other, operand.dtype);
-        for (i, x) in (0..to.rows).zip(x.chunks_exact(from.len as usize)) {
-            let acc = self.chip.acc_row(from, i).to_vec();
+        let n = from.len as usize / settings.sums.accumulators() as usize;
+        for (i, x) in (0..to.rows).zip(x.chunks_exact(n)) {
+            let sums = table.sums(self.chip.acc_row(from, i));
             let out = self.chip.row_mut(to, i);
-            for (n, (acc, &x)) in acc.iter().zip(x).enumerate() {
-                let (bias, m) = table.real(n);
-                let sum = |to| epilogue::residual(acc.wrapping_add(bias), m, x, operand.affine, |t| t, to);
+            for (n, (acc, &x)) in sums.into_iter().zip(x).enumerate() {
+                let (_, m) = table.real(n);
+                // The same f32 whether the sum has 32 or 64 bits: both round once.
+                let other = operand.affine.dequantize(x);
+                let sum = |to: Target| to.quantize(epilogue::acc_i64_to_f32(acc, m) + other);
                 let y = sum(target);
                 if y == target.lo || y == target.hi {
                     let wide = sum(open);
@@ -63,7 +66,8 @@ impl Exec<'_, '_> {
         // The same function under the widest clamp tells which outputs the clamp changed.
         let open = pair(b, Target { lo: i32::MIN, hi: i32::MAX, ..target }).map_err(constants)?;
         let (x, y) = (self.chip.values(&b.a.0, b.a.1.dtype), self.chip.values(&b.b.0, b.b.1.dtype));
-        let (n, width) = (b.out.len as usize / dtype.bytes() as usize, b.b.0.len as usize / b.b.1.dtype.bytes() as usize);
+        let (n, width) =
+            (b.out.len as usize / dtype.bytes() as usize, b.b.0.len as usize / b.b.1.dtype.bytes() as usize);
         for i in 0..b.out.rows {
             let start = i as usize * n;
             let row = if b.flags & flags::BROW != 0 { 0 } else { i as usize * width };

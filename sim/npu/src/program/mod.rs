@@ -134,8 +134,35 @@ pub struct Requantize {
     pub mode: RequantMode,
     /// The table's entries, one row each.
     pub table: Tile,
+    /// How the accumulators hold the sums.
+    pub sums: Sums,
     /// Type, zero point and clamp of the output; f32 leaves the requantizer as it is.
     pub output: Output,
+}
+
+/// How accumulators hold sums.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sums {
+    /// One accumulator each.
+    Narrow,
+    /// Two accumulators each, rounded as 32 bits.
+    Pairs,
+    /// Two accumulators each, rounded as 64 bits.
+    Wide,
+}
+
+impl Sums {
+    /// Accumulators of a sum.
+    pub fn accumulators(self) -> u64 {
+        if self == Self::Narrow { 1 } else { 2 }
+    }
+}
+
+impl Gemm {
+    /// Whether the sums have 64 bits.
+    pub fn is_wide(&self) -> bool {
+        self.input.dtype == Dtype::S16
+    }
 }
 
 /// Where a conversion goes.

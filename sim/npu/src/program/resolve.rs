@@ -3,7 +3,7 @@
 //! Every tile that comes out of here is non-empty, has no overlapping rows and lies inside its memory, and every type
 //! and mode is one that the configuration and the machine have. Sums of sizes are computed in u64 and cannot wrap.
 
-use super::{DramTile, Factor, Operand, Output, Requantize, Step, Tile, Window, Work};
+use super::{DramTile, Factor, Operand, Output, Requantize, Step, Sums, Tile, Window, Work};
 use crate::NpuConfig;
 use crate::config::NpuType;
 use crate::error::{Fault, Violation};
@@ -226,7 +226,7 @@ impl Cx<'_> {
             let found = mode.as_u32().into();
             return Err(Fault::Value { what: "RQ_MODE", found, expected: "1 (fp32_rne) for an f32 output" });
         }
-        Ok(Requantize { mode, table, output })
+        Ok(Requantize { mode, table, sums: sums(bits)?, output })
     }
 
     /// RQ_MODE, which the configuration must list.
@@ -325,6 +325,16 @@ fn listed(dtype: Dtype) -> Option<NpuType> {
         Dtype::Bf16 => NpuType::Bf16,
         Dtype::F32 => return None,
     })
+}
+
+/// How the flags say that accumulators hold sums.
+pub(super) fn sums(bits: u16) -> Result<Sums> {
+    match (bits & flags::WIDE != 0, bits & flags::NARROW != 0) {
+        (false, false) => Ok(Sums::Narrow),
+        (true, false) => Ok(Sums::Wide),
+        (true, true) => Ok(Sums::Pairs),
+        (false, true) => Err(Fault::Value { what: "the flags", found: bits.into(), expected: "NARROW with WIDE only" }),
+    }
 }
 
 /// Whether a write adds: by the flag ACC or by bit 30 of the address.

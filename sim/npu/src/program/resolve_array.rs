@@ -48,8 +48,10 @@ impl Cx<'_> {
         if !len.is_multiple_of(size) {
             return Err(Fault::Value { what: "ROWB", found: len as i64, expected: "whole elements of DTYPE_O" });
         }
-        let from = self.tile("the store's source", inst.a, rows, len / size, Reg::Lstride)?;
-        Ok(Work::Store { from, to, requant: Some(self.requantize(len / size, inst.flags)?) })
+        let requant = self.requantize(len / size, inst.flags)?;
+        let from = (len / size).saturating_mul(requant.sums.accumulators());
+        let from = self.tile("the store's source", inst.a, rows, from, Reg::Lstride)?;
+        Ok(Work::Store { from, to, requant: Some(requant) })
     }
 
     pub(super) fn im2col(&self, inst: &Inst) -> Result<Work> {
@@ -83,9 +85,10 @@ impl Cx<'_> {
     pub(super) fn gemm(&self, inst: &Inst) -> Result<Work> {
         let w = self.factor.ok_or(Fault::NoPreload)?;
         let m = u64::from(self.reg(Reg::M));
-        let input = self.operand(Reg::DtypeA, Reg::Sa, Reg::Za)?;
-        let a = self.bytes("the rows", inst.a, m, w.k.into(), Reg::PitchA)?;
-        let acc = self.acc("the accumulators", inst.b, m, w.n.into(), Reg::PitchO)?;
+        let input = self.element(Reg::DtypeA, Reg::Sa, Reg::Za)?;
+        let a = self.bytes("the rows", inst.a, m, product(&[w.k.into(), input.dtype.bytes()]), Reg::PitchA)?;
+        let wide = if input.dtype == Dtype::S16 { 2 } else { 1 };
+        let acc = self.acc("the accumulators", inst.b, m, product(&[w.n.into(), wide]), Reg::PitchO)?;
         Ok(Work::Gemm(Gemm { a, input, w, acc, accumulate: accumulates(inst.flags, inst.b) }))
     }
 

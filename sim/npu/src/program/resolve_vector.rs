@@ -1,7 +1,7 @@
 //! Instructions of the vector unit to work.
 
 use super::resolve::{Cx, ELEMENTS, accumulates, product};
-use super::{Binary, Pool, Tile, Unary, Work};
+use super::{Binary, Pool, Requantize, Tile, Unary, Work};
 use crate::error::Fault;
 use crate::isa::{Dtype, Inst, Opcode, Reg, Space, flags};
 use ottava_hal::refmath::tflite::{TfliteAdd, TfliteRequant, tflite_mul_multiplier};
@@ -23,7 +23,7 @@ impl Cx<'_> {
             Opcode::Requant => {
                 let requant = self.requantize(n, inst.flags)?;
                 Ok(Work::Requant {
-                    from: self.acc("the accumulators", inst.a, m, n, Reg::PitchA)?,
+                    from: self.sums(inst, (m, n), &requant)?,
                     to: self.elements("the output", inst.b, (m, n), requant.output.dtype, Reg::PitchO)?,
                     requant,
                 })
@@ -61,11 +61,16 @@ impl Cx<'_> {
         let operand = self.element(Reg::DtypeW, Reg::Sb, Reg::Zb)?;
         let other = self.elements("the second operand", inst.b, (m, n), operand.dtype, Reg::PitchW)?;
         Ok(Work::Residual {
-            from: self.acc("the accumulators", inst.a, m, n, Reg::PitchA)?,
+            from: self.sums(inst, (m, n), &requant)?,
             other: (other, operand),
             to: self.elements("the output", inst.c, (m, n), requant.output.dtype, Reg::PitchO)?,
             requant,
         })
+    }
+
+    /// The accumulators that hold sums.
+    fn sums(&self, inst: &Inst, (m, n): (u64, u64), requant: &Requantize) -> Result<Tile> {
+        self.acc("the accumulators", inst.a, m, product(&[n, requant.sums.accumulators()]), Reg::PitchA)
     }
 
     /// Elements of a type in a scratchpad.
@@ -79,7 +84,11 @@ impl Cx<'_> {
         let tflite = inst.flags & flags::TFL != 0;
         let mode = if tflite { self.fixed_mode("2 or 3 with TFL")? } else { RequantMode::Fp32Rne };
         if tflite && inst.flags & flags::QLIN != 0 {
-            return Err(Fault::Value { what: "the flags", found: inst.flags.into(), expected: "TFL or QLIN, not both" });
+            return Err(Fault::Value {
+                what: "the flags",
+                found: inst.flags.into(),
+                expected: "TFL or QLIN, not both",
+            });
         }
         let (a, b) = (self.element(Reg::DtypeA, Reg::Sa, Reg::Za)?, self.element(Reg::DtypeW, Reg::Sb, Reg::Zb)?);
         let output = self.output(&ELEMENTS)?;

@@ -58,7 +58,7 @@ pub fn cost(config: &NpuConfig, step: &Step) -> Result<Cost, Fault> {
             }
             let spaces = [g.a.space, g.w.tile.space];
             cost.conflicts(banks::of_product(config, &shape, &gemm, spaces).map_err(range)?);
-            cost.counters.sram_bytes_read = accesses.a.saturating_add(accesses.w);
+            cost.counters.sram_bytes_read = accesses.a.saturating_mul(g.input.dtype.bytes()).saturating_add(accesses.w);
             cost.counters.acc_written = accesses.o;
         }
         Work::Dwconv(d) => depthwise(config, &mut cost, step, d)?,
@@ -98,8 +98,8 @@ fn transfer(config: &NpuConfig, cost: &mut Cost, step: &Step) {
         // Rows of taps overlap; the engine fetches a byte once where that is less than fetching every tap.
         counters.dram_bytes_read = counters.dram_bytes_read.min(w.to.units());
     }
-    if let Work::Store { requant: Some(_), from, .. } = &step.work {
-        counters.requantized = from.units();
+    if let Work::Store { requant: Some(r), from, .. } = &step.work {
+        counters.requantized = from.units() / r.sums.accumulators();
     }
     let bytes = counters.dram_bytes_read.saturating_add(counters.dram_bytes_written);
     cost.dma_bytes = Some(bytes);
@@ -137,7 +137,9 @@ fn vector(config: &NpuConfig, cost: &mut Cost, step: &Step) {
     cost.conflicts(banks::of_lanes(config, step).saturating_mul(groups));
     cost.counters.vector_ops = elements;
     match &step.work {
-        Work::Requant { from, .. } | Work::Residual { from, .. } => cost.counters.requantized = from.units(),
+        Work::Requant { from, requant, .. } | Work::Residual { from, requant, .. } => {
+            cost.counters.requantized = from.units() / requant.sums.accumulators();
+        }
         Work::Unary { op: Unary::Lut8 { .. } | Unary::Softmax { .. }, from, .. } => {
             cost.counters.lut_lookups = from.units();
         }
@@ -149,14 +151,21 @@ fn vector(config: &NpuConfig, cost: &mut Cost, step: &Step) {
 /// Elementary operations of a vector instruction; a Softmax walks each row three times.
 fn elements(work: &Work) -> u64 {
     match work {
-        Work::Requant { from, .. } | Work::Residual { from, .. } | Work::Shift { from, .. } => from.units(),
+        Work::Requant { from, requant, .. } | Work::Residual { from, requant, .. } => {
+            from.units() / requant.sums.accumulators()
+        }
+        Work::Shift { from, .. } => from.units(),
         Work::Redsum { from, .. } | Work::Redmax { from, .. } => from.units(),
         Work::Binary(b) => b.out.units() / b.output.dtype.bytes(),
-        Work::Unary { op: Unary::Softmax { .. } | Unary::TfliteSoftmax { .. }, from, .. } => from.units().saturating_mul(3),
-        Work::Unary { op: Unary::Lut16 { .. }, from, .. } => from.units() / 2,
-        Work::Unary { op: Unary::Cast { input, .. } | Unary::Rescale { input, .. } | Unary::TfliteRescale { input, .. }, from, .. } => {
-            from.units() / input.dtype.bytes()
+        Work::Unary { op: Unary::Softmax { .. } | Unary::TfliteSoftmax { .. }, from, .. } => {
+            from.units().saturating_mul(3)
         }
+        Work::Unary { op: Unary::Lut16 { .. }, from, .. } => from.units() / 2,
+        Work::Unary {
+            op: Unary::Cast { input, .. } | Unary::Rescale { input, .. } | Unary::TfliteRescale { input, .. },
+            from,
+            ..
+        } => from.units() / input.dtype.bytes(),
         Work::Unary { from, .. } => from.units(),
         Work::Pool(Pool { to, window, .. }) => {
             to.units().saturating_mul(window.kh.into()).saturating_mul(window.kw.into())

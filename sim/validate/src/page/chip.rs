@@ -135,7 +135,7 @@ pub(super) fn cycles(html: &mut Html, page: &Page, _: &Devices) {
 }
 
 /// Characters of a name in the chart; the title has all of them.
-const NAME_CHARS: usize = 44;
+const NAME_CHARS: usize = 30;
 
 /// The end of a long name, which is what differs between layers.
 fn shortened(name: &str) -> String {

@@ -100,7 +100,9 @@ impl Plane {
             let x = self.x(value);
             html.shape("line", &[("class", &"grid"), ("x1", &x), ("x2", &x), ("y1", &0), ("y2", &self.height)]);
             let below = format!("{}", self.height + 18.0);
-            html.leaf("text", &[("x", &x), ("y", &below), ("text-anchor", &"middle")], short(value));
+            // The last one ends with the drawing, which may be the edge of the window.
+            let anchor = if self.x.at(value) > 0.97 { "end" } else { "middle" };
+            html.leaf("text", &[("x", &x), ("y", &below), ("text-anchor", &anchor)], short(value));
         }
     }
 

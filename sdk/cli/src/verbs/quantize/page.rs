@@ -24,7 +24,11 @@ pub fn page(f: &Findings) -> Page {
         title: format!("Quantization of {name}"),
         subtitle: match n {
             0 => "no data at hand: the errors were not measured".to_owned(),
-            n => format!("errors against the float network, measured on {n} calibration samples"),
+            n => format!(
+                "errors against the float network, measured on {n} calibration samples, from which the ranges come too; \
+                 a search measures on samples that its ranges had not seen, and `eval` on the data that it is given, so \
+                 their figures differ"
+            ),
         },
         verdicts: verdicts(f),
         figures: figures(f),
@@ -137,5 +141,34 @@ fn ranges(f: &Findings) -> Vec<TensorRange> {
         hi: v.range.1,
         observer: observer.to_owned(),
     };
-    f.quantized.report.values.iter().map(row).collect()
+    let mut rows: Vec<TensorRange> = f.quantized.report.values.iter().map(row).collect();
+    rows.sort_by(|a, b| natural(&a.name).cmp(&natural(&b.name)).then_with(|| a.name.cmp(&b.name)));
+    rows
+}
+
+/// A name in pieces that sort as people count: `layer2` before `layer10`. Numbers are compared by their length first.
+fn natural(name: &str) -> Vec<(bool, usize, &str)> {
+    let mut pieces = Vec::new();
+    let mut rest = name;
+    while let Some(first) = rest.chars().next() {
+        let is_number = first.is_ascii_digit();
+        let end = rest.find(|c: char| c.is_ascii_digit() != is_number).unwrap_or(rest.len());
+        let (piece, behind) = rest.split_at(end);
+        let piece = if is_number { piece.trim_start_matches('0') } else { piece };
+        pieces.push((!is_number, if is_number { piece.len() } else { 0 }, piece));
+        rest = behind;
+    }
+    pieces
+}
+
+#[cfg(test)]
+mod tests {
+    use super::natural;
+
+    #[test]
+    fn names_sort_as_people_count() {
+        let mut names = ["layer10/relu", "x", "layer2", "layer10", "layer02b", "3", "12", "layer2/relu"];
+        names.sort_by(|a, b| natural(a).cmp(&natural(b)));
+        assert_eq!(names, ["3", "12", "layer2", "layer2/relu", "layer02b", "layer10", "layer10/relu", "x"]);
+    }
 }

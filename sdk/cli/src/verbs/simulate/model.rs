@@ -1,5 +1,6 @@
 //! A quantized model on a simulated chip: what runs there, and the cycles of each node.
 
+use super::shape::{Shape, shapes};
 use super::{Args, Simulated};
 use crate::failure::{Failure, Result};
 use crate::text::{count, table};
@@ -9,8 +10,9 @@ use ottava::{Config, DeviceEntry, Model, Placement, SessionOptions};
 use ottava_driver_npu::{NodeCycles, NpuDevice, NpuDriver};
 use ottava_npu::config::NpuConfig;
 use ottava_npu::energy::{self, NO_TABLE};
+use ottava_npu::isa::Queue;
 use ottava_npu::timing::{N_REASONS, Reason, Timed};
-use ottava_npu::{Counters, sweep};
+use ottava_npu::{Counters, layers, sweep};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -28,8 +30,8 @@ pub struct OnChip {
     pub name: String,
     /// Its nodes in execution order.
     pub rows: Vec<NodeCycles>,
-    /// Operator of each node.
-    pub ops: Vec<String>,
+    /// Each of them as a product.
+    shapes: Vec<Shape>,
     /// The instructions of each partition with the index of its first node in `rows`.
     pub parts: Vec<(Timed, usize)>,
     /// Nodes that other devices run: name, operator.
@@ -75,8 +77,8 @@ fn failed(e: ottava::HalError) -> Failure {
 }
 
 fn on_chip(name: String, plan: &ottava::Plan, chip: &NpuDevice) -> Result<OnChip> {
-    let mut found = OnChip { name, rows: vec![], ops: vec![], parts: vec![], elsewhere: vec![] };
-    for partition in &plan.partitions {
+    let mut found = OnChip { name, rows: vec![], shapes: vec![], parts: vec![], elsewhere: vec![] };
+    for (i, partition) in plan.partitions.iter().enumerate() {
         let nodes = &partition.program.nodes;
         if partition.device != "npu" {
             found.elsewhere.extend(nodes.iter().map(|n| (n.name.clone(), n.op.clone())));
@@ -84,8 +86,10 @@ fn on_chip(name: String, plan: &ottava::Plan, chip: &NpuDevice) -> Result<OnChip
         }
         let timed = chip.timed(&partition.program).map_err(failed)?;
         let first = found.rows.len();
-        found.rows.extend(chip.cycles_of(&partition.program, &timed));
-        found.ops.extend(nodes.iter().map(|n| n.op.clone()));
+        let rows = chip.cycles_of(&partition.program, &timed);
+        let macs: Vec<u64> = rows.iter().map(|r| r.macs).collect();
+        found.shapes.extend(shapes(plan, i, &timed, &macs));
+        found.rows.extend(rows);
         found.parts.push((timed, first));
     }
     Ok(found)
@@ -144,19 +148,22 @@ impl OnChip {
     /// One row per node, in the columns that tables of layers have, then the reasons and the other counters.
     pub fn csv(&self, config: &NpuConfig) -> String {
         let mut text = String::from(
-            "set,layer,kind,macs_total,array_rows,array_cols,dataflow,Total Cycles,Stall Cycles,Overall Util %,compute",
+            "set,layer,kind,M,N,K,channels,macs_total,array_rows,array_cols,dataflow,Total Cycles,Stall Cycles,\
+             Overall Util %,mapping,compute",
         );
         Reason::ALL.iter().for_each(|r| text += &format!(",{}", r.name()));
         text += ",dram_bytes";
         Counters::default().entries().iter().for_each(|(name, _)| text += &format!(",{name}"));
         text += "\n";
         let dataflow = format!("{:?}", config.array.dataflow).to_lowercase();
-        for (r, op) in self.rows.iter().zip(&self.ops) {
+        for (r, shape) in self.rows.iter().zip(&self.shapes) {
             let util = utilization(r.macs, r.total, config) * 100.0;
             let stalled: u64 = r.stalls.values().sum();
-            text += &format!("{},{},{}", cell(&self.name), cell(&r.node), cell(op));
+            let [m, n, k] = shape.mnk;
+            text += &format!("{},{},{}", cell(&self.name), cell(&r.node), cell(&shape.kind));
+            text += &format!(",{m},{n},{k},{}", shape.channels);
             text += &format!(",{},{},{},{dataflow}", r.macs, config.array.rows, config.array.cols);
-            text += &format!(",{},{stalled},{util:.3},{}", r.total, r.compute);
+            text += &format!(",{},{stalled},{util:.3},{},{}", r.total, shape.mapping, r.compute);
             for reason in Reason::ALL {
                 text += &format!(",{}", r.stalls.get(reason.name()).copied().unwrap_or(0));
             }
@@ -175,12 +182,15 @@ impl OnChip {
         let mut text = table(&header, &[1, 2, 3, 5], self.rows.iter().map(|r| cells(r, config)));
         let list: Vec<String> = self.stalls().iter().map(|(reason, n)| format!("{reason} {n}")).collect();
         text += &format!(
-            "\n{}: {} cycles, {} of them computing, {:.1} % of its peak\nstalls: {}\nenergy: {}\n",
+            "\n{}: {} cycles, {} of them computing, {:.1} % of its peak\nstalls: {}\n\
+             cold start {}, drain {}, both in the total\nenergy: {}\n",
             config.name,
             figures.total_cycles,
             figures.compute_cycles,
             share * 100.0,
             list.join(", "),
+            self.edges().0,
+            self.edges().1,
             energy_text(config, figures.energy_fj)
         );
         let mut kinds: BTreeMap<&str, usize> = BTreeMap::new();
@@ -203,12 +213,43 @@ impl OnChip {
         json!({
             "total_cycles": figures.total_cycles, "compute_cycles": figures.compute_cycles,
             "stall_cycles": self.stalls(), "dram_bytes": figures.dram_bytes, "macs": figures.macs, "utilization": share,
-            "energy": energy_json(config, figures.energy_fj),
+            "energy": energy_json(config, figures.energy_fj), "queues": self.queues(),
+            "cold_start_cycles": self.edges().0, "drain_cycles": self.edges().1,
             "counters": counters(&self.counters()),
             "layers": self.rows.iter().map(layer).collect::<Vec<_>>(),
             "nodes_elsewhere": self.elsewhere.len(),
             "elsewhere": self.elsewhere.iter().map(|(node, op)| json!({"node": node, "op": op})).collect::<Vec<_>>(),
         })
+    }
+
+    /// Cycles before the first arithmetic of each partition and behind the last one, in sums.
+    fn edges(&self) -> (u64, u64) {
+        let timings = || self.parts.iter().map(|(timed, _)| &timed.timing);
+        (timings().map(|t| t.cold_start).sum(), timings().map(|t| t.drain).sum())
+    }
+
+    /// Busy and waiting cycles of each queue.
+    fn queues(&self) -> serde_json::Value {
+        let one = |queue: Queue| {
+            let times = || self.parts.iter().map(|(timed, _)| timed.timing.queue(queue));
+            let stalls = |r: &Reason| (r.name(), times().map(|t| t.stalls[*r as usize]).sum::<u64>());
+            let stalls: BTreeMap<&str, u64> = Reason::ALL.iter().map(stalls).collect();
+            (queue.name(), json!({ "busy": times().map(|t| t.busy).sum::<u64>(), "stall_cycles": stalls }))
+        };
+        Queue::ALL
+            .into_iter()
+            .map(one)
+            .collect::<BTreeMap<_, _>>()
+            .into_iter()
+            .map(|(k, v)| (k.to_owned(), v))
+            .collect()
+    }
+
+    /// What a reader should doubt.
+    pub fn doubt(&self, config: &NpuConfig) -> Option<String> {
+        let f = self.figures(config);
+        layers::doubtful(f.macs, utilization(f.macs, f.total_cycles, config))
+            .map(|text| format!("{}: {text}", self.name))
     }
 
     /// For drawings.

@@ -53,7 +53,12 @@ fn bad(path: &Path, what: impl ToString) -> Failure {
     Failure::Error(ottava::Error::invalid(ottava::codes::DATA_FILE, what.to_string()).in_file(path))
 }
 
+/// The text of a regular file that is no larger than a list of layers may be.
 fn text_of(path: &Path) -> Result<String> {
+    let size = std::fs::metadata(path).map(|m| if m.is_file() { m.len() } else { u64::MAX });
+    if size.map_err(|e| bad(path, format!("cannot read: {e}")))? > layers::MAX_BYTES {
+        return Err(bad(path, format!("not a file of at most {} MiB", layers::MAX_BYTES >> 20)));
+    }
     std::fs::read_to_string(path).map_err(|e| bad(path, format!("cannot read: {e}")))
 }
 
@@ -119,6 +124,10 @@ fn base_page(args: &Args, work: &Work, base: &NpuConfig, cx: &Context) -> Option
 /// The workload, and a number that stands for it.
 fn workload(args: &Args, cx: &Context) -> Result<(Work, u64)> {
     let path = args.workload()?;
+    // What is no file of its own may never end; a network may be larger than a list, and its reader knows how large.
+    if !path.is_file() {
+        return Err(bad(path, "no such file"));
+    }
     let bytes = std::fs::read(path).map_err(|e| bad(path, format!("cannot read: {e}")))?;
     let dims: Vec<u8> = format!("{:?} {:?}", args.network.batch, args.network.dim).into_bytes();
     let identity = fingerprint([bytes.as_slice(), dims.as_slice()]);
