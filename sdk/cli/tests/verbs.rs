@@ -28,6 +28,28 @@ fn inspect_counts_operators_and_parameters() {
     assert_eq!(json["macs"], 936_576);
 }
 
+/// A TFLite file leaves its rounding open; other files do not.
+#[test]
+fn the_requantization_mode_of_a_tflite_file_can_be_chosen() {
+    let dir = folder();
+    let net = format!("{}/../../tests/data/routes/files/keras_cnn_int8.tflite", env!("CARGO_MANIFEST_DIR"));
+    let modes = |args: &[&str]| {
+        let json = ottava(dir.path(), &[&["inspect", &net, "--json"], args].concat()).json();
+        json["requant"].as_object().unwrap().keys().cloned().collect::<Vec<_>>()
+    };
+    assert_eq!(modes(&[]), ["q31_double", "q31_single"], "FULLY_CONNECTED rounds once");
+    assert_eq!(modes(&["--requant", "q31_single"]), ["q31_single"]);
+    std::fs::write(dir.path().join("o.ron"), "Ottava(force_requantize: Some(Fp32Rne))").unwrap();
+    assert_eq!(modes(&["--config", "o.ron"]), ["fp32_rne"]);
+    assert_eq!(modes(&["--config", "o.ron", "--requant", "q31_single"]), ["q31_single"], "the command line wins");
+    let explained = ottava(dir.path(), &["explain", &net, "--json", "--config", "o.ron"]).json();
+    assert_eq!(explained["requant"].as_object().unwrap().keys().collect::<Vec<_>>(), ["fp32_rne"]);
+    let wrong = ["inspect", &net, "--requant", "q15"];
+    ottava(dir.path(), &wrong).fails(2, &["q15", "fp32_rne", "q31_double", "q31_single"]);
+    let fixed = ["inspect", &asset("digits.onnx"), "--requant", "q31_double"];
+    ottava(dir.path(), &fixed).fails(3, &["q31_double", "the arithmetic of ONNX"]);
+}
+
 #[test]
 fn eval_finds_536_of_540_on_both_devices() {
     let dir = folder();

@@ -39,7 +39,7 @@ pub fn sigmoid_entry(i: u8) -> u16 {
 #[derive(Clone, Debug, PartialEq)]
 pub struct TfliteCurve {
     curve: Curve,
-    multiplier: i32,
+    multiplier: i64,
     shift: u32,
     table: [u16; 256],
 }
@@ -56,8 +56,9 @@ impl TfliteCurve {
         Ok(Self { curve, multiplier, shift, table })
     }
 
-    /// `m` and `n`: the real factor 3 * 4096 * xs with 15 bits, or exactly where the scale is that of the table.
-    fn multiplier(curve: Curve, xs: f64) -> (i32, u32) {
+    /// `m` and `n`: the real factor 3 * 4096 * xs with 15 bits, or exactly where the scale is that of the table. From a scale
+    /// of 2.67 on the kernels' 16 bits would not hold it; a step is then wider than the table, and so is the factor here.
+    fn multiplier(curve: Curve, xs: f64) -> (i64, u32) {
         match (xs * 4096.0, curve) {
             (1.0, _) => return (3, 0),
             (2.0, Curve::Tanh) => return (6, 0),
@@ -68,14 +69,14 @@ impl TfliteCurve {
             real *= 2.0;
             shift += 1;
         }
-        (real.min(32767.0) as i32, shift)
+        (real.min((1_i64 << 40) as f64) as i64, shift)
     }
 
     /// The output for the stored value `q`, in steps of 1/32768.
     #[inline]
     pub fn apply(&self, q: i16) -> i16 {
         let round = if self.shift > 0 { 1_i64 << (self.shift - 1) } else { 0 };
-        let v = (i64::from(q) * i64::from(self.multiplier) + round) >> self.shift;
+        let v = (i64::from(q) * self.multiplier + round) >> self.shift;
         match self.curve {
             Curve::Logistic => {
                 // 25 bits behind the point.
@@ -164,7 +165,7 @@ mod tests {
         assert_eq!(of(Curve::Tanh, 1.0 / 2048.0), Ok((6, 0)));
         assert_eq!(of(Curve::Logistic, 1.0 / 2048.0), Ok((24576, 12)));
         assert_eq!(of(Curve::Tanh, 0.0003), Ok((30198, 13)));
-        assert_eq!(of(Curve::Tanh, 1e30), Ok((32767, 0)), "beyond 16 bits everything saturates");
+        assert_eq!(of(Curve::Tanh, 1e30), Ok((1 << 40, 0)));
         assert!(of(Curve::Tanh, 0.0).is_err());
     }
 
@@ -180,7 +181,7 @@ mod tests {
         assert_eq!(of(Curve::Logistic, 8.0 / 32768.0, &pixels), expected);
         let pixels = [-27954, -30936, 336, 8803, 2524, -8705, -5, -1];
         assert_eq!(of(Curve::Tanh, 8.0 / 32768.0, &pixels), [-32767, -32767, 2683, 31890, 17972, -31846, -40, -8]);
-        assert_eq!(of(Curve::Logistic, 1e30, &[i16::MIN, -1, 0, 1, i16::MAX]), [0, 0, 16384, 32767, 32767]);
+        assert_eq!(of(Curve::Logistic, 1e30, &[i16::MIN, -1, 0, 1, i16::MAX]), [1, 1, 16384, 32767, 32767]);
     }
 
     #[test]
