@@ -31,8 +31,11 @@ output %y
 /// Every value of a graph for one input.
 fn all_values(graph: &Graph, x: &Tensor) -> Vec<(ValueId, Tensor)> {
     let mut exposed = graph.clone();
-    exposed.outputs =
-        observations(graph, &Recipe::default()).into_iter().map(|o| o.value).filter(|id| !graph.inputs.contains(id)).collect();
+    exposed.outputs = observations(graph, &Recipe::default())
+        .into_iter()
+        .map(|o| o.value)
+        .filter(|id| !graph.inputs.contains(id))
+        .collect();
     let executable = ReferenceDevice::new().compile(&to_program(&exposed), &CompileOptions::default()).unwrap();
     let outputs = executable.run_dynamic(std::slice::from_ref(x)).unwrap();
     exposed.outputs.into_iter().zip(outputs).chain([(graph.inputs[0], x.clone())]).collect()

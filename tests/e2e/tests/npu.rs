@@ -6,7 +6,7 @@
 //! network on all 72 chips, and the transformer, which takes minutes to calibrate.
 
 use ottava::{
-    Config, Data, Model, QuantizeOptions, Recipe, SessionOptions, Source, Tensor, calibrate, CalibrateOptions,
+    CalibrateOptions, Config, Data, Model, QuantizeOptions, Recipe, SessionOptions, Source, Tensor, calibrate,
 };
 use ottava_e2e::assets::{PROTOCOL, models_or_skip, registry, skip};
 use ottava_e2e::split::{device, one_by_one, priority, rows, session};
