@@ -21,7 +21,6 @@ pub(crate) fn compact(graph: &mut Graph, kept: &BTreeSet<String>) -> BTreeSet<St
     redundant::drop_clamps(graph);
     redundant::drop_pairs(graph);
     redundant::drop_attributes(graph);
-    biases::as_halves(graph);
     graph.compact();
     let kept: &BTreeSet<String> = &kept.iter().filter(|name| name.len() <= LONG).cloned().collect();
     let interface: BTreeSet<ValueId> = graph.inputs.iter().chain(&graph.outputs).copied().collect();
