@@ -253,7 +253,7 @@ mod tests {
             inputs: &[],
             outputs: &mut [&mut a, &mut b, &mut c],
             constants: &[],
-            ranges: &[0..64],
+            ranges: std::slice::from_ref(&(0..64)),
             arena: arena.bytes_mut(),
         };
         let reads: Vec<Place> = (0..4).map(Place::Output).collect();

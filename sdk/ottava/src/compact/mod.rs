@@ -19,7 +19,6 @@ pub(crate) fn compact(graph: &mut Graph, kept: &BTreeSet<String>) -> BTreeSet<St
     biases::as_floats(graph);
     join_constants(graph);
     redundant::drop_clamps(graph);
-    redundant::drop_pairs(graph);
     redundant::drop_attributes(graph);
     graph.compact();
     let kept: &BTreeSet<String> = &kept.iter().filter(|name| name.len() <= LONG).cloned().collect();

@@ -5,9 +5,6 @@ use ottava_graph::{Graph, Uses, ValueId};
 use ottava_hal::{DataType, Node};
 use std::collections::BTreeSet;
 
-/// Nodes with one input that move elements, all of them.
-const MOVERS: [&str; 5] = ["Transpose", "Flatten", "Reshape", "Squeeze", "Unsqueeze"];
-
 /// Drops each Relu and Clip that only a QuantizeLinear reads which saturates at the same ends or before: rounding keeps
 /// order, so what the clamp would move lands on the same integer.
 pub(super) fn drop_clamps(graph: &mut Graph) {
@@ -63,38 +60,6 @@ fn parameters(graph: &Graph, node: &Node) -> Option<(f32, i64, (i64, i64))> {
         None => 0,
     };
     Some((*scale.to_f32s().ok()?.first()?, zero, ends))
-}
-
-/// Drops each QuantizeLinear with its DequantizeLinear between a mover and products, where the mover reads a
-/// DequantizeLinear with the same parameters: the numbers are on the grid already.
-pub(super) fn drop_pairs(graph: &mut Graph) {
-    let uses = Uses::of(graph);
-    let mut dropped = BTreeSet::new();
-    for idx in 0..graph.nodes.len() {
-        let Some([quantize, dequantize]) = repeated_pair(graph, &uses, idx) else { continue };
-        graph.nodes[idx].outputs = graph.nodes[dequantize].outputs.clone();
-        dropped.extend([quantize, dequantize]);
-    }
-    remove(graph, &dropped);
-}
-
-fn repeated_pair(graph: &Graph, uses: &Uses, mover: usize) -> Option<[usize; 2]> {
-    let node = &graph.nodes[mover];
-    let moves = node.domain.is_empty() && MOVERS.contains(&node.op.as_str());
-    let before = &graph.nodes[uses.producer(node.input(0).filter(|_| moves)?)?];
-    let quantize = uses.only_reader(*node.outputs.first()?)?;
-    let dequantize = uses.only_reader(*graph.nodes[quantize].outputs.first()?)?;
-    let after = &graph.nodes[dequantize];
-    let in_place = before.op == "DequantizeLinear" && after.op == "DequantizeLinear";
-    let plain =
-        parameters(graph, &graph.nodes[quantize]).is_some() && graph.nodes[quantize].inputs[0] == Some(node.outputs[0]);
-    let same = before.inputs[1..] == after.inputs[1..] && before.inputs[1..] == graph.nodes[quantize].inputs[1..];
-    let out = *after.outputs.first()?;
-    let is_product = |&(reader, slot): &(usize, usize)| {
-        slot == 0 && matches!(graph.nodes[reader].op.as_str(), "Conv" | "Gemm" | "MatMul")
-    };
-    let to_products = !uses.is_output(out) && !uses.readers(out).is_empty() && uses.readers(out).iter().all(is_product);
-    (in_place && plain && same && to_products).then_some([quantize, dequantize])
 }
 
 /// Drops attributes that say what the format assumes without them.
@@ -168,29 +133,6 @@ mod tests {
         assert!(!left("Clip", &[0.0, 6.0], (0.02, 0)));
         assert!(left("Clip", &[0.0, 6.0], (0.03, 0)));
         assert!(!left("Clip", &[-1.0, 1.55], (0.01, 100)));
-    }
-
-    #[test]
-    fn a_pair_behind_a_mover_goes_where_it_repeats_the_one_before() {
-        for (product, expected) in [(true, 3), (false, 5)] {
-            let mut graph = network("Flatten", &[], (0.1, 3));
-            let (scale, zero) = (graph.nodes[1].inputs[1], graph.nodes[1].inputs[2]);
-            let x = graph.add_input("codes", TensorType::fixed(DataType::U8, &[1, 4]));
-            let real = graph.add_value("real", TensorType::fixed(DataType::F32, &[1, 4]));
-            let mut before = Node::new("before", "DequantizeLinear", 13);
-            (before.inputs, before.outputs) = (vec![Some(x), scale, zero], vec![real]);
-            graph.nodes[0].inputs[0] = Some(real);
-            graph.nodes.insert(0, before);
-            let weights = graph.add_const("w", Tensor::from_slice(&[4, 4], &[0.5f32; 16]).expect("weights"));
-            let out = graph.add_value("out", TensorType::fixed(DataType::F32, &[1, 4]));
-            let mut reader = Node::new("reader", if product { "MatMul" } else { "Mul" }, 13);
-            (reader.inputs, reader.outputs) = (vec![Some(graph.outputs[0]), Some(weights)], vec![out]);
-            graph.nodes.push(reader);
-            graph.outputs = vec![out];
-            drop_pairs(&mut graph);
-            ottava_graph::verify(&graph).expect("a graph");
-            assert_eq!(graph.nodes.len(), expected, "{:?}", ops(&graph));
-        }
     }
 
     #[test]
