@@ -120,7 +120,7 @@ fn calibration_bytes_do_not_depend_on_batch_or_shards() {
     assert_eq!(ottava(dir.path(), &merge).code, 0);
     let read = |name: &str| std::fs::read(dir.path().join(name)).unwrap();
     assert_eq!(read("whole.calib"), read("merged.calib"));
-    let args = ["quantize", &model, "--calibration", "merged.calib", "-o", "q.onnx"];
+    let args = ["quantize", &model, "--calibration", "merged.calib", "-o", "q.onnx", "-v"];
     let done = ottava(dir.path(), &args);
     assert!(done.code == 0 && done.stderr.contains("quantized by statistics alone"), "{}", done.stderr);
     for (files, expected) in [(["a.calib", "a.calib"], "given twice"), (["a.calib", "c.calib"], "missing: 2/3")] {
