@@ -8,13 +8,14 @@ export OTTAVA_TEST_ASSETS=${OTTAVA_TEST_ASSETS:-$(cd .. && pwd)/shared}
 export OTTAVA_SKIP_LOG=$(mktemp)
 trap 'rm -f "$OTTAVA_SKIP_LOG"' EXIT
 
+# One set of flags for everything in target/full, which is built once.
+export CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS=true CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS=true
+
 step "All tests, optimized, with overflow checks, every combination of threads, batch and instruction set"
-OTTAVA_EXHAUSTIVE=1 CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS=true CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS=true \
-    cargo test --release --workspace --no-fail-fast --target-dir target/full
+OTTAVA_EXHAUSTIVE=1 cargo test --release --workspace --no-fail-fast --target-dir target/full
 
 step "200,000 random shapes of products on every instruction set of this machine, against the reference"
-OTTAVA_SHAPES=200000 CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS=true CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS=true \
-    cargo test --release --target-dir target/full -p ottava-driver-cpu --lib shapes -- --nocapture
+OTTAVA_SHAPES=200000 cargo test --release --target-dir target/full -p ottava-driver-cpu --lib shapes -- --nocapture
 
 step "Operator cases, random programs and networks on 72 simulated chips, bytes and counters (S12)"
 OTTAVA_S12=full cargo test --release --target-dir target/full -p ottava-driver-npu --test npu exact -- --nocapture
@@ -28,8 +29,8 @@ bash tests/lib/bochs.sh target/bochs
 
 step "Driver projects of a vendor, in Rust and C: written, built outside the repository, loaded, run"
 export OTTAVA_PYTHON=$(python_with_onnxruntime)
-cargo build --release --quiet
-bash tests/lib/new_driver.sh target/release/ottava target/new-driver
+cargo build --release --quiet --target-dir target/full
+bash tests/lib/new_driver.sh target/full/release/ottava target/new-driver
 
 step "The importers on any bytes"
 if command -v g++ >/dev/null || command -v clang++ >/dev/null; then
