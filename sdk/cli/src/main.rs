@@ -9,6 +9,7 @@
 
 mod args;
 mod failure;
+mod files;
 mod options;
 mod render;
 mod text;

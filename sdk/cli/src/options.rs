@@ -1,6 +1,7 @@
 //! Options that several verbs share.
 
 use crate::failure::{Failure, Result};
+use crate::files;
 use crate::verbs::Context;
 use ottava::{Affine, DeviceOptions, Model, Registry, SessionOptions, Tensor};
 use std::path::{Path, PathBuf};
@@ -159,6 +160,28 @@ pub fn refuse_same(output: &Path, inputs: &[&Path], cx: &Context) -> Result<()> 
     }
 }
 
+/// Refuses two results with one name, before anything is written; each comes with the flag that names it.
+pub fn refuse_shared(outputs: &[(&str, &Path)]) -> Result<()> {
+    for (i, (flag, path)) in outputs.iter().enumerate() {
+        if let Some((other, _)) = outputs[..i].iter().find(|(_, p)| is_same_file(p, path) || is_same_name(p, path)) {
+            let path = path.display();
+            return Err(Failure::Usage(format!(
+                "{other} and {flag} both name `{path}`; one would be written over the other"
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Whether two names, of files that may not be there yet, are one.
+fn is_same_name(a: &Path, b: &Path) -> bool {
+    let whole = |path: &Path| {
+        let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        Some(folder.canonicalize().ok()?.join(path.file_name()?))
+    };
+    a == b || whole(a).is_some_and(|a| Some(a) == whole(b))
+}
+
 #[cfg(unix)]
 fn is_same_file(a: &Path, b: &Path) -> bool {
     use std::os::unix::fs::MetadataExt;
@@ -223,7 +246,7 @@ pub fn write_file(path: &Path, content: &[u8]) -> Result<()> {
 /// The preprocessing block of a recipe, if one is named.
 pub fn preprocess(recipe: Option<&PathBuf>) -> Result<Option<ottava::Preprocess>> {
     Ok(match recipe {
-        Some(path) => ottava::load_recipe(path)?.preprocess,
+        Some(path) => files::recipe(path)?.preprocess,
         None => None,
     })
 }

@@ -220,5 +220,30 @@ fn a_simulated_model_has_a_page_a_trace_and_an_energy_if_there_is_a_table() {
     assert_eq!(json["energy"]["source"], "a data sheet");
     assert!(json["energy"]["picojoules"].as_f64().unwrap() > 0.2 * json["macs"].as_f64().unwrap(), "{json}");
     ottava(dir.path(), &["simulate", "q.onnx", "--npu", "n.ron", "-o", "m.csv", "--report", "m.csv"])
-        .fails(2, &["written over"]);
+        .fails(2, &["--output and --report", "`m.csv`"]);
+    let args = ["simulate", "q.onnx", "-o", "new", "--trace", "./new"];
+    ottava(dir.path(), &args).fails(2, &["--output and --trace", "written over"]);
+    assert!(!dir.path().join("new").exists());
+}
+
+/// Each would be read without end, or waited for.
+#[cfg(unix)]
+#[test]
+fn pipes_and_devices_are_no_files() {
+    let dir = folder();
+    std::fs::write(dir.path().join("l.csv"), "network,layer,kind,M,N,K,channels,count\nn,a,gemm,64,32,48,1,1\n")
+        .unwrap();
+    std::fs::write(dir.path().join("m.onnx"), "").unwrap();
+    let made = std::process::Command::new("mkfifo").arg(dir.path().join("pipe.ron")).status();
+    assert!(made.is_ok_and(|status| status.success()), "mkfifo");
+    let layers = ["simulate", "l.csv", "-o", "c.csv"];
+    for file in ["/dev/zero", "./pipe.ron"] {
+        for flag in ["--npu", "--config", "--sweep"] {
+            ottava(dir.path(), &[&layers[..], &[flag, file]].concat()).fails(3, &[file, "regular"]);
+        }
+        ottava(dir.path(), &["quantize", "m.onnx", "--recipe", file, "--data", "d.npz", "-o", "q.onnx"])
+            .fails(3, &[file, "regular"]);
+    }
+    ottava(dir.path(), &["simulate", "--layers", "/dev/zero", "-o", "c.csv"]).fails(3, &["regular"]);
+    assert!(!dir.path().join("c.csv").exists());
 }

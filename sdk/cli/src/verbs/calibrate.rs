@@ -47,7 +47,7 @@ fn collect(args: &Args, cx: &Context) -> Result<Calibration> {
     };
     let model = cx.load(model)?;
     cx.ui.diagnostics(&model.diagnostics);
-    let recipe = args.recipe.as_ref().map(|path| ottava::load_recipe(path)).transpose()?;
+    let recipe = args.recipe.as_ref().map(|path| crate::files::recipe(path)).transpose()?;
     let data = Data::load(data, recipe.as_ref().and_then(|r| r.preprocess.as_ref()))?;
     let options = CalibrateOptions {
         affine: args.network.affine,

@@ -2,6 +2,7 @@
 
 use crate::args::Global;
 use crate::failure::Result;
+use crate::files::{MAX_SETTINGS, check_regular};
 use crate::ui::{Answer, Ui};
 use ottava::{Config, Model, Registry, RequantMode};
 use std::path::Path;
@@ -74,12 +75,18 @@ pub struct Context {
 /// The configuration that is read when none is named.
 const DEFAULT_CONFIG: &str = "ottava.ron";
 
+/// Reads a configuration; a pipe or a device, which may never end, is none.
+fn settings(path: &Path) -> Result<Config> {
+    check_regular(path, MAX_SETTINGS, ottava::codes::CONFIG)?;
+    Ok(Config::load(path)?)
+}
+
 impl Context {
     /// Reads the configuration and links the built-in drivers.
     pub fn new(global: &Global) -> Result<Self> {
         let config = match &global.config {
-            Some(path) => Config::load(path)?,
-            None if Path::new(DEFAULT_CONFIG).is_file() => Config::load(DEFAULT_CONFIG)?,
+            Some(path) => settings(path)?,
+            None if Path::new(DEFAULT_CONFIG).is_file() => settings(Path::new(DEFAULT_CONFIG))?,
             None => Config::default(),
         };
         let requant = global.requant.or(config.force_requantize);

@@ -113,7 +113,7 @@ fn check_used(args: &Args) -> Result<()> {
 /// The recipe: that of the file or the default, changed by the options.
 fn recipe(args: &Args) -> Result<Recipe> {
     let mut recipe = match &args.recipe {
-        Some(path) => ottava::load_recipe(path)?,
+        Some(path) => crate::files::recipe(path)?,
         None => Recipe::default(),
     };
     if let Some(method) = args.method.as_deref().and_then(ottava::method) {

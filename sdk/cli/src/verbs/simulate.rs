@@ -7,7 +7,8 @@ mod sweep;
 
 use super::Context;
 use crate::failure::{Failure, Result};
-use crate::options::{NetworkArgs, refuse_same, shard, write_file};
+use crate::files::{MAX_SETTINGS, read_text};
+use crate::options::{NetworkArgs, refuse_same, refuse_shared, shard, write_file};
 use crate::text::{count, table};
 use crate::ui::Answer;
 use model::{OnChip, Workload, energy_json, energy_text};
@@ -113,13 +114,16 @@ impl Args {
     /// Nothing is written over what is read, and no two results have one name.
     fn check_files(&self, cx: &Context) -> Result<()> {
         let read = self.model.iter().chain(&self.layers).chain(&self.sweep).map(PathBuf::as_path);
-        let mut read: Vec<&Path> = read.chain([Path::new(&self.npu)]).collect();
-        read.extend(self.merge.iter().map(PathBuf::as_path));
-        for output in std::iter::once(&self.output).chain(&self.report).chain(&self.trace) {
-            refuse_same(output, &read, cx)?;
-            read.push(output);
-        }
-        Ok(())
+        let read = read.chain([Path::new(&self.npu)]);
+        let read: Vec<&Path> = read.chain(self.merge.iter().map(PathBuf::as_path)).collect();
+        let named = [
+            ("--output", Some(self.output.as_path())),
+            ("--report", self.report.as_deref()),
+            ("--trace", self.trace.as_deref()),
+        ];
+        let outputs: Vec<(&str, &Path)> = named.into_iter().filter_map(|(flag, path)| Some((flag, path?))).collect();
+        refuse_shared(&outputs)?;
+        outputs.iter().try_for_each(|(_, output)| refuse_same(output, &read, cx))
     }
 }
 
@@ -156,19 +160,13 @@ fn chip(text: &str) -> Result<NpuConfig> {
     if !text.ends_with(".ron") && !text.contains(std::path::is_separator) {
         return NpuConfig::preset(text).map_err(|e| bad(e.to_string()));
     }
-    let content = std::fs::read_to_string(text).map_err(|e| bad(format!("{text}: cannot read the file: {e}")))?;
+    let content = read_text(Path::new(text), MAX_SETTINGS, ottava::codes::CONFIG)?;
     NpuConfig::parse(&content).map_err(|e| bad(e.in_file(text).to_string()))
 }
 
 /// The layers of a list.
 fn read_list(list: &Path) -> Result<Vec<Layer>> {
-    let bad = |code: &str, e: String| Failure::Error(ottava::Error::invalid(code, e).in_file(list));
-    let size = std::fs::metadata(list).map_or(0, |m| if m.is_file() { m.len() } else { u64::MAX });
-    if size > layers::MAX_BYTES {
-        let what = format!("not a file of at most {} MiB", layers::MAX_BYTES >> 20);
-        return Err(bad(ottava::codes::DATA_FILE, what));
-    }
-    let text = std::fs::read_to_string(list).map_err(|e| bad(ottava::codes::DATA_FILE, format!("cannot read: {e}")))?;
+    let text = read_text(list, layers::MAX_BYTES, ottava::codes::DATA_FILE)?;
     layers::parse(&text, &list.display().to_string()).map_err(|e| wrong_list(&e))
 }
 

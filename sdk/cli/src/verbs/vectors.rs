@@ -2,6 +2,7 @@
 
 use super::Context;
 use crate::failure::{Failure, Result};
+use crate::files::{MAX_SETTINGS, read_text};
 use crate::options::DeviceArgs;
 use crate::text::table;
 use crate::ui::Answer;
@@ -81,7 +82,7 @@ fn read_list(path: &Path) -> Result<BTreeMap<String, String>> {
         let e = ottava::Error::invalid(ottava::codes::DATA_FILE, what).in_file(path);
         Failure::Error(e.help("lines are `NAME pass` or `NAME unsupported(REASON)`"))
     };
-    let text = std::fs::read_to_string(path).map_err(|e| bad(format!("cannot read the list: {e}")))?;
+    let text = read_text(path, MAX_SETTINGS, ottava::codes::DATA_FILE)?;
     let mut list = BTreeMap::new();
     for (i, line) in text.lines().enumerate().map(|(i, l)| (i + 1, l.trim())) {
         if line.is_empty() || line.starts_with('#') {

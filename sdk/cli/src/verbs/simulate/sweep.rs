@@ -6,6 +6,7 @@
 use super::model::{Workload, energy_text};
 use super::{Args, page, read_list};
 use crate::failure::{Failure, Result};
+use crate::files::read_text;
 use crate::options::{check_writable, write_file};
 use crate::text::table;
 use crate::ui::Answer;
@@ -55,11 +56,7 @@ fn bad(path: &Path, what: impl ToString) -> Failure {
 
 /// The text of a regular file that is no larger than a list of layers may be.
 fn text_of(path: &Path) -> Result<String> {
-    let size = std::fs::metadata(path).map(|m| if m.is_file() { m.len() } else { u64::MAX });
-    if size.map_err(|e| bad(path, format!("cannot read: {e}")))? > layers::MAX_BYTES {
-        return Err(bad(path, format!("not a file of at most {} MiB", layers::MAX_BYTES >> 20)));
-    }
-    std::fs::read_to_string(path).map_err(|e| bad(path, format!("cannot read: {e}")))
+    read_text(path, layers::MAX_BYTES, ottava::codes::DATA_FILE)
 }
 
 /// Sweeps, or merges the tables of shards.
