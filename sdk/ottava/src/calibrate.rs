@@ -10,6 +10,7 @@ use crate::observed::{Observed, Seen};
 use crate::probe;
 use crate::registry::Registry;
 use crate::session::SessionOptions;
+use crate::shared_values::shared_values;
 use ottava_graph::Graph;
 use ottava_hal::{DataType, Tensor, ValueId};
 use ottava_quantize::apply::Observation;
@@ -105,9 +106,15 @@ pub(crate) fn calibrate_parts(
     let values = watched.iter().map(|i| observations[*i].value).collect();
     let watch = Watch { model: model.clone(), values, canonical, any_order: true };
     let mut run = Run::new(watch, feed, registry, options)?;
+    let shared = run.shared()?;
     let part = |index: usize| {
         let part = Shard { index, count: n_parts }.rows(rows.len());
-        run.part(rows.start + part.start..rows.start + part.end, rows.clone(), (&observations, &watched), progress)
+        run.part(
+            rows.start + part.start..rows.start + part.end,
+            rows.clone(),
+            (&observations, &watched, &shared),
+            progress,
+        )
     };
     (0..n_parts).map(part).collect()
 }
@@ -152,12 +159,16 @@ struct Collector<'a> {
     observations: &'a [Observation],
     /// The observations that are values of the run.
     watched: &'a [usize],
+    /// Which of these all rows of a batch share.
+    shared: &'a [bool],
 }
 
 impl Sink for Collector<'_> {
     fn value(&mut self, i: usize, value: &Seen<'_>, rows: Rows) -> Result<()> {
         let Some(observation) = self.watched.get(i).and_then(|i| self.observations.get(*i)) else { return Ok(()) };
-        observe(self.calibration, observation, value, rows)
+        // A value that the rows share belongs to every one of them.
+        let times = if self.shared.get(i) == Some(&true) { rows.count } else { 1 };
+        (0..times).try_for_each(|_| observe(self.calibration, observation, value, rows))
     }
 
     fn batch(&mut self, count: usize) {
@@ -209,12 +220,18 @@ impl<'a> Run<'a> {
         Ok(Self { watch, feed, registry, session, observer, batch, networks: BTreeMap::new() })
     }
 
+    /// Which of the watched values all rows of a batch share.
+    fn shared(&self) -> Result<Vec<bool>> {
+        let Watch { model, canonical, values, .. } = &self.watch;
+        shared_values((model, canonical, values), self.registry, &self.session)
+    }
+
     /// The statistics of some of the rows; progress is told in terms of `all`.
     fn part(
         &mut self,
         rows: Range<usize>,
         all: Range<usize>,
-        (observations, watched): (&[Observation], &[usize]),
+        (observations, watched, shared): (&[Observation], &[usize], &[bool]),
         progress: &mut Progress,
     ) -> Result<Calibration> {
         let id = fingerprint(&self.watch.canonical);
@@ -222,7 +239,8 @@ impl<'a> Run<'a> {
             Observer::MovingAverage(constant) => Calibration::with_moving_average(id, constant),
             _ => Calibration::new(id),
         };
-        self.each(rows, all, progress, &mut Collector { calibration: &mut calibration, observations, watched })?;
+        let mut collector = Collector { calibration: &mut calibration, observations, watched, shared };
+        self.each(rows, all, progress, &mut collector)?;
         for moved in observations {
             if let Some(source) = moved.same_as.and_then(|i| observations.get(i)) {
                 calibration.copy_values(&source.name, &moved.name);

@@ -70,6 +70,7 @@ mod session;
 mod session_state;
 mod sessions;
 mod shards;
+mod shared_values;
 mod storage;
 mod suggest;
 mod tuning;

@@ -139,6 +139,9 @@ pub(crate) fn permuted<T: Clone>(dims: &[T], layout: Layout) -> Vec<T> {
 
 /// A tensor with its axes permuted; nibbles are widened on the way.
 pub(crate) fn transpose(x: &Tensor, perm: &[usize]) -> Result<Tensor, Refusal> {
+    if x.shape().len() != perm.len() {
+        return Refusal::invalid(format!("a constant has the shape {:?}; {} axes are expected", x.shape(), perm.len()));
+    }
     let shape: Vec<usize> = perm.iter().map(|&a| x.shape()[a]).collect();
     let steps: Vec<usize> = perm.iter().map(|&a| x.shape()[a + 1..].iter().product()).collect();
     let order = order(&shape, &steps, x.elements());
@@ -173,4 +176,15 @@ fn order(shape: &[usize], steps: &[usize], n: usize) -> Vec<usize> {
         }
     }
     order
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_scalar_is_no_image() {
+        let e = transpose(&Tensor::scalar(1.0f32), &[0, 3, 1, 2]).unwrap_err();
+        assert!(matches!(&e, Refusal::Invalid(what) if what.contains("4 axes are expected")), "{e:?}");
+    }
 }
