@@ -189,7 +189,7 @@ fn a_sweep_is_the_same_whole_in_shards_and_taken_up_again() {
     }
     sweep(&["--merge", "1.csv", "2.csv", "-o", "merged.csv"]);
     assert_eq!(read("merged.csv"), all);
-    ottava(dir.path(), &["simulate", "--sweep", "s.ron", "--merge", "1.csv", "-o", "x.csv"])
+    ottava(dir.path(), &["simulate", "--npu", "edge8", "--sweep", "s.ron", "--merge", "1.csv", "-o", "x.csv"])
         .fails(3, &["points have no row"]);
     // A table that was cut in the middle of a line is taken up; rows of another chip are not.
     std::fs::write(path("cut.csv"), &all[..all.len() / 2]).unwrap();
@@ -198,6 +198,39 @@ fn a_sweep_is_the_same_whole_in_shards_and_taken_up_again() {
     assert_eq!(read("cut.csv"), all);
     let args = ["simulate", "q.onnx", "--npu", "edge16", "--sweep", "s.ron", "--resume", "-o", "cut.csv", "--json"];
     assert_eq!(ottava(dir.path(), &args).json()["simulated"], 9);
+}
+
+#[test]
+fn tables_of_different_things_are_not_merged() {
+    let dir = folder();
+    let path = |name: &str| dir.path().join(name);
+    let list = "network,layer,kind,M,N,K,channels,count\nn,a,gemm,64,32,48,1,1\n";
+    std::fs::write(path("l.csv"), list).unwrap();
+    std::fs::write(path("other.csv"), list.replace("64", "65")).unwrap();
+    std::fs::write(path("s.ron"), SWEEP).unwrap();
+    std::fs::write(path("t.ron"), SWEEP.replace("8, 16, 0", "8, 32, 0")).unwrap();
+    let part = |list: &str, npu: &str, sweep: &str, shard: &str, out: &str| {
+        let args = ["simulate", list, "--npu", npu, "--sweep", sweep, "--shard", shard, "-o", out];
+        ottava(dir.path(), &args).succeeds();
+    };
+    part("l.csv", "edge8", "s.ron", "1/2", "1.csv");
+    part("l.csv", "edge8", "s.ron", "2/2", "2.csv");
+    part("other.csv", "edge8", "s.ron", "2/2", "w.csv");
+    part("l.csv", "edge32", "s.ron", "2/2", "c.csv");
+    part("l.csv", "edge8", "t.ron", "2/2", "v.csv");
+    let merge = |second: &str| {
+        let args = ["simulate", "--npu", "edge8", "--sweep", "s.ron", "--merge", "1.csv", second, "-o", "m.csv"];
+        ottava(dir.path(), &args)
+    };
+    merge("w.csv").fails(3, &["w.csv", "another workload than those of `1.csv`"]);
+    merge("c.csv").fails(3, &["c.csv", "another chip than `edge8`"]);
+    merge("v.csv").fails(3, &["v.csv", "has the values `32, ", "in `s.ron` it has `16, "]);
+    let text = std::fs::read_to_string(path("2.csv")).unwrap();
+    let key = text.lines().nth(1).and_then(|line| line.split(',').nth(1)).unwrap();
+    std::fs::write(path("o.csv"), text.replace(key, &key[..16])).unwrap();
+    merge("o.csv").fails(3, &["o.csv", "older format"]);
+    assert!(!path("m.csv").exists());
+    merge("2.csv").succeeds();
 }
 
 #[test]

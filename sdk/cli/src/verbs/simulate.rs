@@ -1,5 +1,6 @@
 //! `ottava simulate`: how many cycles a chip takes, and where they go.
 
+mod merge;
 mod model;
 mod page;
 mod shape;

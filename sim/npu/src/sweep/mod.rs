@@ -6,6 +6,7 @@
 //! shards, taken up again and merged. Each row carries a key over everything that it depends on.
 
 mod file;
+mod key;
 mod pareto;
 mod point;
 mod row;
@@ -15,6 +16,7 @@ mod tests;
 
 pub(crate) use file::splitmix;
 pub use file::{MAX_POINTS, Sampling, Sweep, SweepError, Values};
+pub use key::Key;
 pub use pareto::{front, pareto};
 pub use point::{Point, fingerprint};
 pub use row::{Figures, Outcome, Row};

@@ -1,5 +1,6 @@
 //! One row of a sweep's table: a point, what it is a result of, and its figures or why there are none.
 
+use super::key::Key;
 use crate::timing::{N_REASONS, Reason};
 
 /// The figures of one point.
@@ -37,8 +38,8 @@ pub enum Outcome {
 pub struct Row {
     /// Number of the point.
     pub number: u64,
-    /// Over everything that the row depends on: workload, configuration, values.
-    pub key: u64,
+    /// What it is a result of.
+    pub key: Key,
     /// The values, one per entry of the sweep.
     pub values: Vec<String>,
     /// What became of it.
@@ -60,7 +61,7 @@ pub(super) fn header(names: &[String]) -> Vec<String> {
 impl Row {
     /// The cells, in the order of the columns.
     pub(super) fn cells(&self) -> Vec<String> {
-        let mut cells = vec![self.number.to_string(), format!("{:016x}", self.key)];
+        let mut cells = vec![self.number.to_string(), self.key.to_string()];
         cells.extend(self.values.iter().cloned());
         match &self.outcome {
             Outcome::Done(f) => {
@@ -89,7 +90,7 @@ impl Row {
             "invalid" => Outcome::Invalid(rest.last()?.clone()),
             _ => return None,
         };
-        let key = u64::from_str_radix(&cells[1], 16).ok()?;
+        let key = Key::read(&cells[1])?;
         Some(Self { number: cells[0].parse().ok()?, key, values: values.to_vec(), outcome })
     }
 }

@@ -1,5 +1,6 @@
 //! The table of a sweep as CSV: written row by row, read again to go on, merged from shards.
 
+use super::key::Key;
 use super::row::{self, Row};
 use super::{Sweep, front};
 use std::borrow::Cow;
@@ -20,8 +21,11 @@ pub enum TableError {
     /// A line is no row. The last line of an interrupted run may be cut; it is left out.
     #[error("line {0} is no row of a sweep")]
     Line(usize),
+    /// The keys are those of an earlier format.
+    #[error("the table has an older format, which does not say what its rows are results of; compute it again")]
+    Older,
     /// Two rows of one point differ.
-    #[error("point {number} has different rows: the tables come from different sweeps, configurations or workloads")]
+    #[error("point {number} has different rows")]
     Conflict {
         /// Number of the point.
         number: u64,
@@ -94,6 +98,9 @@ impl Table {
         for (index, text) in lines {
             let whole = text.ends_with('\n');
             let found = cells(text.trim_end_matches(['\n', '\r']));
+            if whole && found.as_ref().and_then(|cells| cells.get(1)).is_some_and(|key| Key::is_older(key)) {
+                return Err(TableError::Older);
+            }
             let row = found.and_then(|cells| {
                 let cells = if finished { cells.split_last()?.1 } else { &cells[..] };
                 Row::read(cells, self.names.len())

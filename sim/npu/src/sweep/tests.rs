@@ -102,7 +102,7 @@ fn row(number: u64) -> Row {
         ..Figures::default()
     };
     let outcome = if number == 2 { Outcome::Invalid("a, \"b\"\nc".into()) } else { Outcome::Done(figures) };
-    Row { number, key: number << 60, values: vec!["x,y".into()], outcome }
+    Row { number, key: Key { workload: number << 60, chip: 1, point: u64::MAX }, values: vec!["x,y".into()], outcome }
 }
 
 #[test]
@@ -127,7 +127,9 @@ fn tables_are_read_as_they_were_written() {
     assert!(matches!(Table::new(&sweep).read("a,b\n"), Err(TableError::Header { .. })));
     let broken = open.replace(",ok,", ",fine,");
     assert_eq!(Table::new(&sweep).read(&broken), Err(TableError::Line(2)));
-    let other = Row { key: 1, ..row(0) };
+    let older = format!("{}0,0123456789abcdef,1\n", table.header());
+    assert_eq!(Table::new(&sweep).read(&older), Err(TableError::Older));
+    let other = Row { key: Key { point: 1, ..row(0).key }, ..row(0) };
     assert_eq!(resumed.insert(other), Err(TableError::Conflict { number: 0 }));
 }
 
@@ -148,7 +150,7 @@ fn only_points_that_did_the_same_work_compete() {
         .enumerate()
         .map(|(i, &(total_cycles, sram_bytes, elsewhere))| {
             let outcome = Outcome::Done(Figures { total_cycles, sram_bytes, elsewhere, ..Figures::default() });
-            Row { number: i as u64, key: 0, values: vec![], outcome }
+            Row { number: i as u64, key: Key::default(), values: vec![], outcome }
         })
         .collect();
     assert_eq!(front(&rows), [true, false, true, false]);

@@ -3,6 +3,7 @@
 //! The table grows by whole lines while points finish, in any order; at the end it is written once more, sorted, with the
 //! Pareto front. `--resume` keeps the rows whose key is that of this workload, configuration and point.
 
+use super::merge::{Asked, merge};
 use super::model::{Workload, energy_text};
 use super::{Args, page, read_list};
 use crate::failure::{Failure, Result};
@@ -14,7 +15,7 @@ use crate::verbs::Context;
 use ottava::page::Page;
 use ottava_npu::NpuConfig;
 use ottava_npu::layers::{self, Layer};
-use ottava_npu::sweep::{Figures, Outcome, Point, Row, Sweep, Table, fingerprint, front};
+use ottava_npu::sweep::{Figures, Key, Outcome, Point, Row, Sweep, Table, fingerprint, front};
 use serde_json::json;
 use std::fs::File;
 use std::io::Write;
@@ -50,12 +51,12 @@ impl Swept {
     }
 }
 
-fn bad(path: &Path, what: impl ToString) -> Failure {
+pub(super) fn bad(path: &Path, what: impl ToString) -> Failure {
     Failure::Error(ottava::Error::invalid(ottava::codes::DATA_FILE, what.to_string()).in_file(path))
 }
 
 /// The text of a regular file that is no larger than a list of layers may be.
-fn text_of(path: &Path) -> Result<String> {
+pub(super) fn text_of(path: &Path) -> Result<String> {
     read_text(path, layers::MAX_BYTES, ottava::codes::DATA_FILE)
 }
 
@@ -63,15 +64,13 @@ fn text_of(path: &Path) -> Result<String> {
 pub fn run(args: &Args, spec: &Path, base: &NpuConfig, cx: &Context) -> Result<(Swept, Answer)> {
     let start = Instant::now();
     let sweep = Sweep::parse(&text_of(spec)?, base).map_err(|e| bad(spec, e))?;
-    let mut table = Table::new(&sweep);
-    let (computed, base_page) = if args.merge.is_empty() {
-        simulate_points(args, &sweep, &mut table, base, cx)?
+    let (table, computed, base_page) = if args.merge.is_empty() {
+        let mut table = Table::new(&sweep);
+        let (computed, page) = simulate_points(args, &sweep, &mut table, base, cx)?;
+        (table, computed, page)
     } else {
-        for path in &args.merge {
-            table.read(&text_of(path)?).map_err(|e| bad(path, e))?;
-        }
-        table.complete(&sweep).map_err(|e| bad(spec, e))?;
-        (0, None)
+        let asked = Asked { sweep: &sweep, spec, base, chip: &args.npu };
+        (merge(&args.merge, &asked)?, 0, None)
     };
     write_file(&args.output, table.csv().as_bytes())?;
     let swept = Swept { sweep, table, base: base_page };
@@ -89,15 +88,17 @@ fn simulate_points(
 ) -> Result<(usize, Option<Page>)> {
     check_writable(&args.output)?;
     let (work, identity) = workload(args, cx)?;
-    let identity = fingerprint([identity.to_le_bytes().as_slice(), base.to_ron().as_bytes()]);
     let shard = args.shard.unwrap_or(ottava::Shard { index: 0, count: 1 });
     let mine = |p: &Point<'_>| p.number % shard.count as u64 == shard.index as u64;
-    let points: Vec<(Point<'_>, u64)> =
-        sweep.points().filter(mine).map(|p| (p.clone(), key(&p, sweep, identity))).collect();
+    let points = sweep.points().filter(mine).map(|p| {
+        let key = Key::new(identity, base, sweep, &p);
+        (p, key)
+    });
+    let points: Vec<(Point<'_>, Key)> = points.collect();
     if args.resume && args.output.is_file() {
         keep(args, &points, table)?;
     }
-    let open: Vec<&(Point<'_>, u64)> = points.iter().filter(|(p, _)| table.get(p.number).is_none()).collect();
+    let open: Vec<&(Point<'_>, Key)> = points.iter().filter(|(p, _)| table.get(p.number).is_none()).collect();
     let mut file = begin(&args.output, table)?;
     evaluate(&open, &work, base, cx, |row| {
         let line = Table::line(&row);
@@ -135,16 +136,8 @@ fn workload(args: &Args, cx: &Context) -> Result<(Work, u64)> {
     Ok((work, identity))
 }
 
-/// What a row depends on.
-fn key(point: &Point<'_>, sweep: &Sweep, identity: u64) -> u64 {
-    let names = sweep.vary.iter().map(|v| v.name.as_bytes());
-    let cells = point.cells();
-    let identity = identity.to_le_bytes();
-    fingerprint(std::iter::once(identity.as_slice()).chain(names).chain(cells.iter().map(String::as_bytes)))
-}
-
 /// Keeps the rows of an earlier run that are results of the same.
-fn keep(args: &Args, points: &[(Point<'_>, u64)], table: &mut Table) -> Result<()> {
+fn keep(args: &Args, points: &[(Point<'_>, Key)], table: &mut Table) -> Result<()> {
     let mut old = table.clone();
     old.read(&text_of(&args.output)?).map_err(|e| bad(&args.output, e))?;
     for (point, key) in points {
@@ -165,7 +158,7 @@ fn begin(path: &Path, table: &Table) -> Result<File> {
 
 /// Simulates on all cores; rows come as they finish.
 fn evaluate(
-    open: &[&(Point<'_>, u64)],
+    open: &[&(Point<'_>, Key)],
     work: &Work,
     base: &NpuConfig,
     cx: &Context,
@@ -201,7 +194,7 @@ fn evaluate(
     })
 }
 
-fn one(point: &Point<'_>, key: u64, work: &Work, base: &NpuConfig, cx: &Context) -> Row {
+fn one(point: &Point<'_>, key: Key, work: &Work, base: &NpuConfig, cx: &Context) -> Row {
     let figures = point.config(base).and_then(|config| {
         // Points that fail are rows; what a library says about them on the way is of no use here.
         tracing::subscriber::with_default(tracing::subscriber::NoSubscriber::new(), || figures(work, &config, cx))
