@@ -144,6 +144,16 @@ fn simulate_writes_a_row_per_layer() {
     prepared(dir.path(), "Ottava()");
     let json = ottava(dir.path(), &["simulate", "q.onnx", "--npu", "edge8", "-o", "m.csv", "--json"]).json();
     assert!(json["total_cycles"].as_u64().unwrap() > 0 && json["macs"].as_u64().unwrap() > 900_000, "{json}");
+    let bridges = json["elsewhere"].as_array().unwrap();
+    assert!(!bridges.is_empty() && bridges.iter().all(|e| !e["reason"].as_str().unwrap().is_empty()), "{bridges:?}");
+    // Of a float network nothing runs there.
+    let float = asset("digits.onnx");
+    let said = ottava(dir.path(), &["simulate", &float, "--npu", "edge8", "-o", "f.csv"]);
+    assert!(
+        said.stdout.contains("ONLY 0.0 % OF THE MULTIPLY") && said.stdout.contains("because of "),
+        "{}",
+        said.stdout
+    );
 }
 
 #[test]
@@ -231,6 +241,14 @@ fn tables_of_different_things_are_not_merged() {
     merge("o.csv").fails(3, &["o.csv", "older format"]);
     assert!(!path("m.csv").exists());
     merge("2.csv").succeeds();
+    // What closed forms do not see is named, where it is set and where it varies.
+    std::fs::write(path("i.ron"), r#"Sweep(vary: {"dma.in_flight": [1, 2]})"#).unwrap();
+    std::fs::write(path("n.ron"), "Npu(queues: (decode_cycles: 2))").unwrap();
+    let args = ["simulate", "l.csv", "--npu", "n.ron", "-o", "m.csv", "--json"];
+    let [one, two] = [&[][..], &["--sweep", "i.ron"]].map(|more| ottava(dir.path(), &[&args[..], more].concat()));
+    assert!(one.stderr.contains("`queues.decode_cycles`") && !one.stderr.contains("in_flight"), "{}", one.stderr);
+    let message = two.json()["diagnostics"][0]["message"].to_string();
+    assert!(message.contains("`dma.in_flight`, `queues.decode_cycles`"), "{message}");
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! `ottava simulate`: how many cycles a chip takes, and where they go.
 
+mod elsewhere;
 mod merge;
 mod model;
 mod page;
@@ -175,6 +176,12 @@ fn wrong_list(e: &layers::LayersError) -> Failure {
     Failure::Error(ottava::Error::invalid(ottava::codes::DATA_FILE, e.to_string()))
 }
 
+/// Says what a reader should know; the same for programs.
+fn notes(text: Option<String>, cx: &Context) -> serde_json::Value {
+    text.iter().for_each(|text| cx.ui.warn(text));
+    text.iter().map(|text| json!({ "severity": "note", "message": text })).collect()
+}
+
 fn of_layers(args: &Args, list: &Path, config: &NpuConfig, cx: &Context) -> Result<Answer> {
     if args.trace.is_some() {
         return Err(Failure::Usage("a list of layers has closed forms and no instructions: no `--trace`".into()));
@@ -182,11 +189,13 @@ fn of_layers(args: &Args, list: &Path, config: &NpuConfig, cx: &Context) -> Resu
     let parsed = read_list(list)?;
     let report = layers::simulate(&parsed, config, None).map_err(|e| wrong_list(&e))?;
     report.warnings.iter().for_each(|w| cx.ui.warn(w));
+    let notes = notes(layers::ignored(config, []), cx);
     write_file(&args.output, report.csv().as_bytes())?;
     let energy = report.energy_fj(config);
     let text = human(&report, &args.output) + &format!("energy: {}\n", energy_text(config, energy));
     let mut json = json!(report);
     json["energy"] = energy_json(config, energy);
+    json["diagnostics"] = notes;
     reported(args, Answer::new(text, json), || page::of_layers(list, &report, config))
 }
 

@@ -13,11 +13,13 @@
 
 mod csv;
 mod error;
+mod ignored;
 mod parse;
 mod report;
 mod simulate;
 
 pub use error::LayersError;
+pub use ignored::ignored;
 pub use parse::{Kind, Layer, MAX_BYTES, parse};
 pub use report::{LayerReport, NetworkReport, Report, Stalls, Totals, TrafficReport};
 pub use simulate::{doubtful, simulate};

@@ -53,7 +53,8 @@ fn object(value: &mut Value) -> Option<&mut serde_json::Map<String, Value>> {
     if is_variant { map.values_mut().next()?.as_object_mut() } else { Some(map) }
 }
 
-fn place<'v>(document: &'v mut Value, key: &str) -> Option<&'v mut Value> {
+/// The place of a key in the document of a configuration.
+pub(crate) fn place<'v>(document: &'v mut Value, key: &str) -> Option<&'v mut Value> {
     // The table of vector operations is open: an operation that is not listed takes one cycle.
     if let Some(op) = key.strip_prefix("vector.cycles.") {
         let table = document.get_mut("vector")?.get_mut("cycles")?.as_object_mut()?;
@@ -63,7 +64,7 @@ fn place<'v>(document: &'v mut Value, key: &str) -> Option<&'v mut Value> {
 }
 
 /// The keys of a configuration that hold a value, not a group.
-pub(super) fn keys(base: &NpuConfig) -> Vec<String> {
+pub(crate) fn keys(base: &NpuConfig) -> Vec<String> {
     let mut found = Vec::new();
     if let Ok(mut document) = serde_json::to_value(base) {
         collect(&mut document, "", &mut found);

@@ -1,5 +1,6 @@
 //! A quantized model on a simulated chip: what runs there, and the cycles of each node.
 
+use super::elsewhere::{self, Elsewhere};
 use super::shape::{Shape, shapes};
 use super::{Args, Simulated};
 use crate::failure::{Failure, Result};
@@ -34,8 +35,8 @@ pub struct OnChip {
     shapes: Vec<Shape>,
     /// The instructions of each partition with the index of its first node in `rows`.
     pub parts: Vec<(Timed, usize)>,
-    /// Nodes that other devices run: name, operator.
-    pub elsewhere: Vec<(String, String)>,
+    /// Nodes that other devices run.
+    pub elsewhere: Vec<Elsewhere>,
 }
 
 impl Workload {
@@ -77,11 +78,10 @@ fn failed(e: ottava::HalError) -> Failure {
 }
 
 fn on_chip(name: String, plan: &ottava::Plan, chip: &NpuDevice) -> Result<OnChip> {
-    let mut found = OnChip { name, rows: vec![], shapes: vec![], parts: vec![], elsewhere: vec![] };
+    let mut found =
+        OnChip { name, rows: vec![], shapes: vec![], parts: vec![], elsewhere: elsewhere::elsewhere(plan, "npu") };
     for (i, partition) in plan.partitions.iter().enumerate() {
-        let nodes = &partition.program.nodes;
         if partition.device != "npu" {
-            found.elsewhere.extend(nodes.iter().map(|n| (n.name.clone(), n.op.clone())));
             continue;
         }
         let timed = chip.timed(&partition.program).map_err(failed)?;
@@ -194,9 +194,11 @@ impl OnChip {
             energy_text(config, figures.energy_fj)
         );
         let mut kinds: BTreeMap<&str, usize> = BTreeMap::new();
-        self.elsewhere.iter().for_each(|(_, op)| *kinds.entry(op).or_default() += 1);
+        self.elsewhere.iter().for_each(|e| *kinds.entry(&e.op).or_default() += 1);
         let kinds: Vec<String> = kinds.iter().map(|(op, n)| format!("{n} {op}")).collect();
         let kinds = if kinds.is_empty() { String::new() } else { format!(" ({})", kinds.join(", ")) };
+        let mostly = elsewhere::mostly(&self.elsewhere, figures.macs);
+        text += &mostly.map_or_else(String::new, |line| line + "\n");
         text += &format!("{} nodes run on other devices{kinds}\nwritten: {}\n", self.elsewhere.len(), output.display());
         Answer::new(text, self.json(config, &figures, share))
     }
@@ -218,7 +220,8 @@ impl OnChip {
             "counters": counters(&self.counters()),
             "layers": self.rows.iter().map(layer).collect::<Vec<_>>(),
             "nodes_elsewhere": self.elsewhere.len(),
-            "elsewhere": self.elsewhere.iter().map(|(node, op)| json!({"node": node, "op": op})).collect::<Vec<_>>(),
+            "elsewhere": self.elsewhere.iter().map(Elsewhere::json).collect::<Vec<_>>(),
+            "macs_elsewhere": elsewhere::macs(&self.elsewhere),
         })
     }
 

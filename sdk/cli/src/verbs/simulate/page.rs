@@ -14,7 +14,7 @@ use std::path::Path;
 pub fn of_model(on_chip: &OnChip, config: &NpuConfig) -> Page {
     let figures = on_chip.figures(config);
     let mut page = page(&on_chip.name, config, &figures, &on_chip.simulated());
-    let mut elsewhere: Vec<String> = on_chip.elsewhere.iter().map(|(node, op)| format!("{node} ({op})")).collect();
+    let mut elsewhere: Vec<String> = on_chip.elsewhere.iter().map(|e| format!("{} ({})", e.name, e.op)).collect();
     if let Some(n) = elsewhere.len().checked_sub(20).filter(|n| *n > 0) {
         elsewhere.truncate(20);
         elsewhere.push(format!("{n} more"));

@@ -5,7 +5,7 @@
 
 use super::merge::{Asked, merge};
 use super::model::{Workload, energy_text};
-use super::{Args, page, read_list};
+use super::{Args, notes, page, read_list};
 use crate::failure::{Failure, Result};
 use crate::files::read_text;
 use crate::options::{check_writable, write_file};
@@ -73,8 +73,11 @@ pub fn run(args: &Args, spec: &Path, base: &NpuConfig, cx: &Context) -> Result<(
         (merge(&args.merge, &asked)?, 0, None)
     };
     write_file(&args.output, table.csv().as_bytes())?;
+    let keys = sweep.vary.iter().flat_map(|v| &v.keys).map(String::as_str);
+    let ignored = args.list().and_then(|_| layers::ignored(base, keys));
     let swept = Swept { sweep, table, base: base_page };
-    let answer = answer(&swept, base, &args.output, computed, start.elapsed().as_secs_f64());
+    let mut answer = answer(&swept, base, &args.output, computed, start.elapsed().as_secs_f64());
+    answer.json["diagnostics"] = notes(ignored, cx);
     Ok((swept, answer))
 }
 
