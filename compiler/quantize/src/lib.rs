@@ -30,7 +30,9 @@ mod scan;
 pub mod search;
 pub mod weights;
 
-pub use apply::{Quantized, Report, fingerprint, observations, quantize, quantize_dynamic, quantize_learned};
+pub use apply::{
+    Quantized, Report, fingerprint, has_no_block, observations, quantize, quantize_dynamic, quantize_learned,
+};
 pub use bytes::fnv1a;
 pub use calibration::{Calibration, NonFinite, ShardId, TensorStats};
 pub use channels::ChannelLayout;

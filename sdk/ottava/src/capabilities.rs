@@ -15,8 +15,8 @@ use crate::storage::Devices;
 use ottava_graph::{Diagnostic, Graph};
 use ottava_hal::capability::{Operand, QuantKind};
 use ottava_hal::{DataType, Node, OpRow};
-use ottava_quantize::Recipe;
 use ottava_quantize::recipe::{ActivationRule, Granularity, WeightRule, Weights};
+use ottava_quantize::{Recipe, has_no_block};
 use std::collections::BTreeMap;
 
 /// Operators with weights.
@@ -31,7 +31,11 @@ impl Devices {
     pub(crate) fn adapt(&self, graph: &Graph, recipe: &Recipe, strict: bool) -> Result<(Recipe, Vec<Diagnostic>)> {
         let mut changes: BTreeMap<(String, &'static str), Vec<(String, Change)>> = BTreeMap::new();
         for node in graph.nodes.iter().filter(|node| is_product(graph, node)) {
-            let wanted = recipe.for_node(&node.name).weights;
+            let mut wanted = recipe.for_node(&node.name).weights;
+            // It becomes an integer operator with a scale per channel.
+            if has_no_block(graph, recipe, node) {
+                wanted.granularity = Granularity::PerChannel;
+            }
             let is_integer = recipe.integers(&node.name).is_some();
             let Some((lacks, change)) = self.instead(node, wanted).filter(|_| is_integer) else { continue };
             changes.entry((node.op.clone(), lacks)).or_default().push((node.name.clone(), change));

@@ -74,6 +74,17 @@ fn a_chip_without_four_bits_gets_eight_and_is_named() {
 }
 
 #[test]
+fn a_convolution_without_room_for_a_block_is_adapted_like_any_other() {
+    // Two convolutions have fewer input channels than a block, the first among them: they stay integer operators.
+    let q = Wanted::new("(weights: (dtype: U4, granularity: Blocked(8)))").on_chip("Npu(dtypes: [S8, U8])");
+    let q = q.expect("quantizes");
+    assert!(said(&q).iter().any(|d| d.message.starts_with("Conv with 4-bit weights (2 nodes)")), "{:?}", said(&q));
+    let first = q.model.graph.nodes.iter().find(|n| n.op == "Conv").and_then(|n| n.input(1)).expect("weights");
+    let stored = q.model.graph.nodes.iter().find(|n| n.outputs.contains(&first)).and_then(|n| n.input(0));
+    assert_eq!(stored.and_then(|id| q.model.graph.constant(id)).map(|t| t.dtype()), Some(DataType::S8));
+}
+
+#[test]
 fn a_chip_without_the_requantization_of_the_file_is_named() {
     let chip = "Npu(requant: [Q31Double])";
     let q = Wanted::new("()").on_chip(chip).expect("quantizes");

@@ -39,7 +39,7 @@ pub(crate) fn blocked(graph: &Graph, recipe: &Recipe, node: &Node) -> Option<Blo
 }
 
 /// Whether the recipe wants blocks that the node's weights have no room for.
-pub(crate) fn has_no_block(graph: &Graph, recipe: &Recipe, node: &Node) -> bool {
+pub fn has_no_block(graph: &Graph, recipe: &Recipe, node: &Node) -> bool {
     let wants = matches!(recipe.for_node(&node.name).weights.granularity, Granularity::Blocked(_));
     wants && matches!(node.op.as_str(), "Conv" | "ConvTranspose") && blocked(graph, recipe, node).is_none()
 }

@@ -48,6 +48,7 @@ mod transformer_tests;
 use ottava_graph::{Diagnostic, Graph};
 use std::collections::BTreeSet;
 
+pub use blocked::has_no_block;
 pub use dynamic::quantize_dynamic;
 pub(crate) use kinds::is_float;
 pub(crate) use learnable::{LearnableProduct, learnable_products};
