@@ -6,7 +6,7 @@ use ottava_npu::timing::Timed;
 use ottava_npu::{NpuConfig, Stream, energy};
 
 /// Times a stream, exactly as a run of it reports.
-pub(crate) fn time(config: &NpuConfig, stream: &Stream) -> Result<Timed> {
+fn time(config: &NpuConfig, stream: &Stream) -> Result<Timed> {
     let broken = |v: ottava_npu::Violation| Error::failed(Status::Internal, format!("the stream cannot be timed: {v}"));
     Timed::of(config, stream).map_err(broken)
 }

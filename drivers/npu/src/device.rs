@@ -87,9 +87,12 @@ impl NpuDevice {
         Ok(cycles::cycles(program, &self.timed(program)?))
     }
 
-    /// Every instruction of a program with its times, without running it.
+    /// Every instruction of a program with its times, without running it. A stream that would not run has no times.
     pub fn timed(&self, program: &Program) -> Result<Timed> {
-        cost::time(&self.settings.config, &self.stream(self.lower(program)?))
+        let machine = Machine::load(&self.settings.config, self.stream(self.lower(program)?));
+        let machine = machine.map_err(|e| load_error(&e))?;
+        let (steps, costs) = (machine.steps().to_vec(), machine.costs().to_vec());
+        Ok(Timed { steps, costs, timing: machine.timing().clone() })
     }
 
     /// As [`Self::cycles`], of what [`Self::timed`] gave for the same program.

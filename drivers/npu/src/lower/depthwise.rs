@@ -70,7 +70,8 @@ impl Depthwise {
         } else {
             out.array.push(work)
         }
-        out.stores = g.stores(self.to, tile, false, |inside, place, rows| {
+        let to = (self.to, self.constants.epilogue.out.bytes());
+        out.stores = g.stores(to, tile, false, |inside, place, rows| {
             let from = Local { offset: acc.offset + inside as u32, ..acc };
             self.constants.epilogue.registers(Op::store_requantized(from, at(place), rows), table, true)
         });

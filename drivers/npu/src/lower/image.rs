@@ -42,12 +42,12 @@ pub(crate) struct Tile {
 const OVERLAP_BYTES: usize = 2048;
 
 impl Geometry {
-    /// Bytes of input of a tile.
+    /// Bytes of input of a tile, whose elements are bytes.
     pub(crate) fn input_bytes(&self, size: Size) -> usize {
         self.h.reach(size.rows) * self.w.reach(size.columns) * size.channels
     }
 
-    /// Bytes (or accumulators) of output of a tile.
+    /// Elements (or accumulators) of output of a tile.
     pub(crate) fn output_elements(&self, size: Size) -> usize {
         size.rows * size.columns * size.channels * self.multiplier
     }
@@ -97,16 +97,23 @@ impl Geometry {
         ops.map(|(outside, inside, rows)| Op::load(at(from.plus(start + outside)), chip(inside), rows)).collect()
     }
 
-    /// Stores the outputs of a tile. `store` makes the operation from chip address, place and rows; with `join` rows
-    /// that follow one another may become one.
-    pub(crate) fn stores(&self, to: Loc, tile: &Tile, join: bool, store: impl Fn(usize, Loc, Rows) -> Op) -> Vec<Op> {
+    /// Stores the outputs of a tile, elements of `size` bytes each. `store` makes the operation from the element's index
+    /// on the chip, place and rows; with `join` rows that follow one another may become one.
+    pub(crate) fn stores(
+        &self,
+        (to, size): (Loc, usize),
+        tile: &Tile,
+        join: bool,
+        store: impl Fn(usize, Loc, Rows) -> Op,
+    ) -> Vec<Op> {
         let (y, x) = (&tile.h.outputs, &tile.w.outputs);
         let (all, channels) = (self.channels * self.multiplier, tile.channels.len() * self.multiplier);
         let rect = Rect { image: self.w.output, all, rows: y.len(), columns: x.len(), channels };
         let line = (tile.image * self.h.output + y.start) * self.w.output + x.start;
         let start = line * all + tile.channels.start * self.multiplier;
         let ops = rect.transfers(join).into_iter();
-        ops.map(|(outside, inside, rows)| store(inside, to.plus(start + outside), rows)).collect()
+        let sized = |rows: Rows| Rows { bytes: rows.bytes * size, pitch: rows.pitch * size, ..rows };
+        ops.map(|(outside, inside, rows)| store(inside, to.plus((start + outside) * size), sized(rows))).collect()
     }
 }
 

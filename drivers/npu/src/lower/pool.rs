@@ -51,7 +51,8 @@ impl Pool {
         let (input, output) = (g.input_bytes(self.size), g.output_elements(self.size));
         let image = Local::a((group % 2 * input) as u32);
         let bytes = Local::a((2 * input + group % 2 * output) as u32);
-        let stores = g.stores(self.to, tile, true, |inside, place, rows| {
+        // Bytes come in, bytes go out.
+        let stores = g.stores((self.to, 1), tile, true, |inside, place, rows| {
             Op::store(Local { offset: bytes.offset + inside as u32, ..bytes }, at(place), rows)
         });
         let vector = vec![self.work(tile, image, bytes)];

@@ -14,3 +14,4 @@ mod pools;
 mod products;
 mod queues;
 mod wide;
+mod widths;
