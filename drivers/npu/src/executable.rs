@@ -213,7 +213,7 @@ fn zeros(bytes: u64) -> Result<Vec<u8>> {
 /// What the machine says when a run fails.
 fn run_error(error: NpuError) -> Error {
     let status = match error {
-        NpuError::Watchdog { .. } | NpuError::Hung { .. } => Status::Timeout,
+        NpuError::Watchdog { .. } | NpuError::Stopped { .. } | NpuError::Hung { .. } => Status::Timeout,
         NpuError::Lost { .. } => Status::DeviceLost,
         _ => Status::Internal,
     };

@@ -105,6 +105,16 @@ pub enum NpuError {
         /// The configured limit.
         limit: u64,
     },
+    /// The queues wait for each other for ever, and the watchdog ends that.
+    #[error(
+        "the submission never ends: no queue can go on; waiting at {waiting}; the watchdog stops it after {limit} cycles"
+    )]
+    Stopped {
+        /// The heads of the queues.
+        waiting: String,
+        /// The configured limit.
+        limit: u64,
+    },
     /// The queues wait for each other for ever, and no watchdog is set.
     #[error("the submission never ends: no queue can go on; waiting at {waiting}")]
     Hung {

@@ -56,7 +56,7 @@ impl Program {
         let decoded = resolve(&self.config, &self.stream).decoded;
         simulate_with(&self.config, &self.steps, &decoded, &self.costs, mishaps).map_err(|violation| {
             match (violation.fault, self.config.watchdog_cycles) {
-                (Fault::Deadlock { .. }, Some(limit)) => NpuError::Watchdog { cycles: u64::MAX, limit },
+                (Fault::Deadlock { waiting }, Some(limit)) => NpuError::Stopped { waiting, limit },
                 (Fault::Deadlock { waiting }, None) => NpuError::Hung { waiting },
                 (fault, _) => NpuError::Run(crate::Violation { fault, index: violation.index, node: violation.node }),
             }

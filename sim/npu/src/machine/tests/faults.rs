@@ -128,7 +128,9 @@ fn each_protection_finds_its_fault() {
     assert!(matches!(certain("device_lost", "any", 300, 0, |_| {}), Outcome::Detected(NpuError::Lost { cycle: 300 })));
     assert_eq!(certain("token_lost", "ld->ex", 0, 0, |_| {}), Outcome::Hung);
     let watched = certain("token_lost", "ld->ex", 0, 0, |c| c.watchdog_cycles = Some(50_000));
-    assert!(matches!(watched, Outcome::Detected(NpuError::Watchdog { limit: 50_000, .. })), "{watched:?}");
+    let Outcome::Detected(stopped @ NpuError::Stopped { limit: 50_000, .. }) = watched else { panic!("{watched:?}") };
+    let text = stopped.to_string();
+    assert!(text.contains("never ends") && text.contains(" in ex") && text.contains("50000 cycles"), "{text}");
     // A late transfer is no harm, until it is too late for the watchdog.
     assert_eq!(certain("dma_delay", "ld", 0, 1, |_| {}), Outcome::Masked);
     let late = certain("dma_delay", "ld", 0, 1, |c| c.watchdog_cycles = Some(3_000));
