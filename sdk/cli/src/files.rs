@@ -42,3 +42,16 @@ pub fn recipe(path: &Path) -> Result<ottava::Recipe> {
     check_regular(path, MAX_SETTINGS, ottava::codes::RECIPE)?;
     Ok(ottava::load_recipe(path)?)
 }
+
+/// Refuses data or statistics that are no regular file. Their size has no bound but that of the file.
+pub fn check_data(path: &Path) -> Result<()> {
+    check_regular(path, u64::MAX, ottava::codes::DATA_FILE)
+}
+
+/// Reads data: a file, or a folder of images.
+pub fn data(path: &Path, preprocess: Option<&ottava::Preprocess>) -> Result<ottava::Data> {
+    if !path.is_dir() {
+        check_data(path)?;
+    }
+    Ok(ottava::Data::load(path, preprocess)?)
+}

@@ -296,5 +296,10 @@ fn pipes_and_devices_are_no_files() {
             .fails(3, &[file, "regular"]);
     }
     ottava(dir.path(), &["simulate", "--layers", "/dev/zero", "-o", "c.csv"]).fails(3, &["regular"]);
+    std::fs::rename(dir.path().join("pipe.ron"), dir.path().join("d.npz")).unwrap();
+    let model = asset("digits.onnx");
+    ottava(dir.path(), &["eval", &model, "--data", "d.npz"]).fails(3, &["d.npz", "regular"]);
+    ottava(dir.path(), &["quantize", &model, "--calibration", "d.npz", "-o", "q.onnx"]).fails(3, &["d.npz", "regular"]);
+    ottava(dir.path(), &["calibrate", "--merge", "d.npz", "-o", "m.calib"]).fails(3, &["d.npz", "regular"]);
     assert!(!dir.path().join("c.csv").exists());
 }

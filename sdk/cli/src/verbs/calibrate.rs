@@ -5,7 +5,7 @@ use crate::failure::{Failure, Result};
 use crate::options::{NetworkArgs, refuse_same, shard, write_file};
 use crate::text::bytes;
 use crate::ui::Answer;
-use ottava::{CalibrateOptions, Calibration, Data, Shard};
+use ottava::{CalibrateOptions, Calibration, Shard};
 use serde_json::json;
 use std::path::PathBuf;
 use std::time::Instant;
@@ -48,7 +48,7 @@ fn collect(args: &Args, cx: &Context) -> Result<Calibration> {
     let model = cx.load(model)?;
     cx.ui.diagnostics(&model.diagnostics);
     let recipe = args.recipe.as_ref().map(|path| crate::files::recipe(path)).transpose()?;
-    let data = Data::load(data, recipe.as_ref().and_then(|r| r.preprocess.as_ref()))?;
+    let data = crate::files::data(data, recipe.as_ref().and_then(|r| r.preprocess.as_ref()))?;
     let options = CalibrateOptions {
         affine: args.network.affine,
         shard: args.shard,
@@ -64,7 +64,7 @@ pub fn run(args: &Args, cx: &Context) -> Result<Answer> {
     let start = Instant::now();
     let given = args.model.iter().chain(&args.data).chain(&args.recipe).chain(&args.merge);
     refuse_same(&args.output, &given.map(PathBuf::as_path).collect::<Vec<_>>(), cx)?;
-    let calibration = if args.merge.is_empty() { collect(args, cx)? } else { ottava::merge_calibrations(&args.merge)? };
+    let calibration = if args.merge.is_empty() { collect(args, cx)? } else { merged(&args.merge)? };
     if calibration.samples() == 0 {
         cx.ui.warn("no rows fall into this shard; its statistics are empty");
     }
@@ -80,4 +80,10 @@ pub fn run(args: &Args, cx: &Context) -> Result<Answer> {
     let peak = super::bench::peak_rss_bytes();
     let json = json!({ "tensors": tensors, "samples": samples, "seconds": seconds, "peak_rss_bytes": peak });
     Ok(Answer::new(text, json))
+}
+
+/// The statistics of all shards as one.
+fn merged(paths: &[PathBuf]) -> Result<Calibration> {
+    paths.iter().try_for_each(|path| crate::files::check_data(path))?;
+    Ok(ottava::merge_calibrations(paths)?)
 }

@@ -97,7 +97,7 @@ fn check(args: &Args, cx: &Context) -> Result<()> {
 pub fn run(args: &Args, cx: &Context) -> Result<Answer> {
     check(args, cx)?;
     let model = cx.load(&args.model)?;
-    let data = Data::load(&args.data, preprocess(args.recipe.as_ref())?.as_ref())?;
+    let data = crate::files::data(&args.data, preprocess(args.recipe.as_ref())?.as_ref())?;
     let metric = metric(args, &data)?;
     if args.min.is_some() && metric.is_none() {
         return Err(Failure::Usage("`--min` needs a metric".to_owned()));

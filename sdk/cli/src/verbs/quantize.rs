@@ -8,7 +8,7 @@ use crate::options::{NetworkArgs, refuse_same};
 use crate::text::{bytes, table};
 use crate::ui::Answer;
 use ottava::{
-    Data, DataType, Granularity, Model, QuantizeOptions, QuantizedModel, Recipe, Source, ValidateOptions, Validation,
+    DataType, Granularity, Model, QuantizeOptions, QuantizedModel, Recipe, Source, ValidateOptions, Validation,
 };
 use serde_json::json;
 use std::path::{Path, PathBuf};
@@ -147,10 +147,13 @@ fn quantize(args: &Args, cx: &Context, model: &Model, recipe: Recipe) -> Result<
     let mut go = |source: Source| model.quantize(source, &cx.registry, &options, &mut progress);
     Ok(match (&args.data, &args.calibration) {
         (Some(path), _) => {
-            let data = Data::load(path, preprocess.as_ref())?;
+            let data = crate::files::data(path, preprocess.as_ref())?;
             go(Source::Data { data: &data, affine: args.network.affine })?
         }
-        (None, Some(path)) => go(Source::Calibration(&ottava::load_calibration(path)?))?,
+        (None, Some(path)) => {
+            crate::files::check_data(path)?;
+            go(Source::Calibration(&ottava::load_calibration(path)?))?
+        }
         (None, None) => go(Source::Dynamic)?,
     })
 }
@@ -203,7 +206,7 @@ fn validation(
     recipe: &Recipe,
 ) -> Result<Option<Validation>> {
     let Some(path) = &args.data else { return Ok(None) };
-    let data = Data::load(path, recipe.preprocess.as_ref())?;
+    let data = crate::files::data(path, recipe.preprocess.as_ref())?;
     let mut session = args.network.session(&cx.registry, float)?;
     // Here a device would be compared with the reference bit by bit; the report is about the numbers alone.
     session.device = None;

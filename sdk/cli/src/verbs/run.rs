@@ -50,6 +50,7 @@ fn inputs(args: &Args, model: &Model) -> Result<Vec<Tensor>> {
         if !names.clone().any(|n| n == name) {
             return Err(Failure::Usage(format!("the model has no input `{name}`; {}", ottava::hint(&name, names))));
         }
+        crate::files::check_data(Path::new(path))?;
         if given.insert(name.clone(), ottava::load_npy(Path::new(path))?).is_some() {
             return Err(Failure::Usage(format!("input `{name}` is given twice")));
         }

@@ -5,7 +5,7 @@ use crate::failure::Result;
 use crate::options::{NetworkArgs, preprocess, rows};
 use crate::text::{decibel, decibels, number, table};
 use crate::ui::Answer;
-use ottava::{Data, Layer, Model, ValidateOptions};
+use ottava::{Layer, Model, ValidateOptions};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 
@@ -74,7 +74,7 @@ pub fn layer_json(layers: &[Layer]) -> Vec<Value> {
 pub fn run(args: &Args, cx: &Context) -> Result<Answer> {
     let model = cx.load(&args.model)?;
     let original = Model::load(&args.original)?;
-    let data = Data::load(&args.data, preprocess(args.recipe.as_ref())?.as_ref())?;
+    let data = crate::files::data(&args.data, preprocess(args.recipe.as_ref())?.as_ref())?;
     let session = args.network.session(&cx.registry, &model)?;
     let options = ValidateOptions { limit: args.limit, affine: args.network.affine, session };
     let bar = cx.ui.bar("validate");

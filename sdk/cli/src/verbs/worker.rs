@@ -53,6 +53,7 @@ impl RawInput {
     pub fn read(&self) -> Result<Tensor> {
         let bad =
             |what: String| Failure::Error(ottava::Error::invalid(ottava::codes::DATA_FILE, what).in_file(&self.file));
+        crate::files::check_data(&self.file)?;
         let bytes = std::fs::read(&self.file).map_err(|e| bad(format!("cannot read the file: {e}")))?;
         Tensor::from_bytes(self.dtype, &self.shape, &bytes).map_err(|e| bad(e.to_string()))
     }
