@@ -18,7 +18,7 @@ pub(crate) use file::splitmix;
 pub use file::{MAX_POINTS, Sampling, Sweep, SweepError, Values};
 pub use key::Key;
 pub use pareto::{front, pareto};
-pub(crate) use point::{keys, place};
 pub use point::{Point, fingerprint};
+pub(crate) use point::{keys, place};
 pub use row::{Figures, Outcome, Row};
 pub use table::{Table, TableError};
