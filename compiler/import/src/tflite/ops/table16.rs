@@ -47,7 +47,8 @@ fn entries((xs, xz): Params, (ys, yz): Params, f: fn(f32) -> f32) -> Vec<i16> {
             let sample = (here * per_step).round();
             let line = ((next * per_step + sample) / 2.0).round();
             let missed = line - (middle * per_step).round();
-            stored(sample - (missed / 2.0).round())
+            // Where the function leaves what f32 holds, infinities cancel: there is no middle to correct for.
+            stored(if missed.is_nan() { sample } else { sample - (missed / 2.0).round() })
         })
         .collect();
     found.push(stored((f(last) * per_step).round()));
