@@ -34,6 +34,15 @@ pub fn models_or_skip(test: &str) -> Option<PathBuf> {
     found
 }
 
+/// Already quantized files of others, their data and how it is fed.
+pub const FILES: &[(&str, &str, &str)] = &[
+    ("resnet8_cifar10_int8_qdq.onnx", "cifar10_ic01_200.npz", "1.0,-128.0"),
+    ("kws_dscnn_int8_qdq.onnx", "kws01_600.npz", "1.0,0.0"),
+    ("kws_dscnn_ort_u8s8_pc_qdq.onnx", "kws01_600.npz", "0.58470291,-48.53034153"),
+    ("kws_dscnn_ort_u8s8_pc_qoperator.onnx", "kws01_600.npz", "0.58470291,-48.53034153"),
+    ("mobilenet_v1_025_128_uint8_qdq.onnx", "imagenet_128_eval_100.npz", "1.0,0.0"),
+];
+
 /// A float network of the accuracy protocol with its data.
 pub struct Network {
     /// Short name.

@@ -6,18 +6,9 @@
 //! runs all four on every instruction set.
 
 use ottava::{Affine, Data, EvaluateOptions, Model, Tensor, evaluate};
-use ottava_e2e::assets::{Network, PROTOCOL, exhaustive, isas, models_or_skip, registry};
+use ottava_e2e::assets::{FILES, Network, PROTOCOL, exhaustive, isas, models_or_skip, registry};
 use std::collections::BTreeMap;
 use std::path::Path;
-
-/// Already quantized files, their data and how it is fed.
-const FILES: &[(&str, &str, &str)] = &[
-    ("resnet8_cifar10_int8_qdq.onnx", "cifar10_ic01_200.npz", "1.0,-128.0"),
-    ("kws_dscnn_int8_qdq.onnx", "kws01_600.npz", "1.0,0.0"),
-    ("kws_dscnn_ort_u8s8_pc_qdq.onnx", "kws01_600.npz", "0.58470291,-48.53034153"),
-    ("kws_dscnn_ort_u8s8_pc_qoperator.onnx", "kws01_600.npz", "0.58470291,-48.53034153"),
-    ("mobilenet_v1_025_128_uint8_qdq.onnx", "imagenet_128_eval_100.npz", "1.0,0.0"),
-];
 
 /// One way to run a network.
 #[derive(Clone, Default)]

@@ -8,18 +8,13 @@
 use ottava::{
     CalibrateOptions, Config, Data, Model, QuantizeOptions, Recipe, SessionOptions, Source, Tensor, calibrate,
 };
-use ottava_e2e::assets::{PROTOCOL, models_or_skip, registry, skip};
+use ottava_e2e::assets::{FILES, PROTOCOL, models_or_skip, registry, skip};
 use ottava_e2e::split::{device, one_by_one, priority, rows, session};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-/// Files of others, their data and how it is fed.
-const FILES: &[(&str, &str, &str)] = &[
-    ("resnet8_cifar10_int8_qdq.onnx", "cifar10_ic01_200.npz", "1.0,-128.0"),
-    ("kws_dscnn_int8_qdq.onnx", "kws01_600.npz", "1.0,0.0"),
-    ("kws_dscnn_ort_u8s8_pc_qdq.onnx", "kws01_600.npz", "0.58470291,-48.53034153"),
-    ("kws_dscnn_ort_u8s8_pc_qoperator.onnx", "kws01_600.npz", "0.58470291,-48.53034153"),
-    ("mobilenet_v1_025_128_uint8_qdq.onnx", "imagenet_128_eval_100.npz", "1.0,0.0"),
+/// TFLite files, their data and how it is fed.
+const TFLITE: &[(&str, &str, &str)] = &[
     ("resnet8_cifar10_int8.tflite", "cifar10_ic01_200.npz", "1.0,-128.0"),
     ("kws_dscnn_int8.tflite", "kws01_600.npz", "1.0,0.0"),
     ("vww96_int8.tflite", "vww01_eval_300.npz", "1.0,-128.0"),
@@ -109,7 +104,7 @@ fn assert_named(name: &str, elsewhere: &BTreeSet<String>, named: &[&str]) {
 fn convolutional_networks_run_whole_and_exactly() {
     let Some(models) = models_or_skip("convolutional_networks_run_whole_and_exactly") else { return };
     let (mut chips, options) = (Chips::new(), SessionOptions::default());
-    for (file, data, affine) in FILES {
+    for (file, data, affine) in FILES.iter().chain(TFLITE) {
         let model = Model::load(models.join(file)).expect(file);
         let data = Data::load(models.join("data").join(data), None).expect(data);
         let rows = rows(&model, &data, affine.parse().expect(affine), 1);

@@ -6,7 +6,7 @@ use ottava::{
     Config, Data, DataType, DeviceOptions, Model, QuantizeOptions, Recipe, SessionOptions, Source, Tensor, TensorType,
     compile,
 };
-use ottava_e2e::assets::{Network, PROTOCOL, models_or_skip, registry};
+use ottava_e2e::assets::{FILES, Network, PROTOCOL, models_or_skip, registry};
 use ottava_e2e::split::{
     alternating, configured, device, from_library, in_flight, one_by_one, plugin, priority, rows, session,
 };
@@ -14,14 +14,6 @@ use ottava_hal::Node;
 use std::path::Path;
 use std::sync::OnceLock;
 
-/// Already quantized files, their data and how it is fed.
-const FILES: &[(&str, &str, &str)] = &[
-    ("resnet8_cifar10_int8_qdq.onnx", "cifar10_ic01_200.npz", "1.0,-128.0"),
-    ("kws_dscnn_int8_qdq.onnx", "kws01_600.npz", "1.0,0.0"),
-    ("kws_dscnn_ort_u8s8_pc_qdq.onnx", "kws01_600.npz", "0.58470291,-48.53034153"),
-    ("kws_dscnn_ort_u8s8_pc_qoperator.onnx", "kws01_600.npz", "0.58470291,-48.53034153"),
-    ("mobilenet_v1_025_128_uint8_qdq.onnx", "imagenet_128_eval_100.npz", "1.0,0.0"),
-];
 /// Rows of each network where much is in flight.
 const MANY: usize = 8;
 /// Rows of each network elsewhere.

@@ -163,9 +163,9 @@ fn faults_of_the_chip_are_told_by_the_device() {
     assert_eq!(found(&dropped).status(), Status::Timeout);
 }
 
-/// Without a watchdog a dropped signal holds the device until the deadline, or a reset.
+/// A submission whose signal the chip drops never ends, which is said even without a watchdog.
 #[test]
-fn a_dropped_signal_hangs_until_the_deadline() {
+fn a_dropped_signal_is_a_timeout_without_a_watchdog() {
     let s = faulty("(\"event_lost\", \"any\", 0, 1)", &[]);
     let (mut run, _) = submission(s.device.as_ref(), &s.exe, &s.inputs);
     run.deadline = Some(Instant::now() + Duration::from_millis(300));
