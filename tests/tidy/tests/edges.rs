@@ -22,6 +22,11 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("ottava-driver-npu", &["ottava-hal", "ottava-npu"]),
     ("ottava-plugin-cpu", &["ottava-plugin", "ottava-driver-cpu"]),
     ("ottava-plugin-npu", &["ottava-plugin", "ottava-driver-npu"]),
+    ("ottava-gpu", &["ottava-hal"]),
+    ("ottava-driver-vulkan", &["ottava-hal", "ottava-gpu"]),
+    ("ottava-driver-opencl", &["ottava-hal", "ottava-gpu"]),
+    ("ottava-plugin-vulkan", &["ottava-plugin", "ottava-driver-vulkan"]),
+    ("ottava-plugin-opencl", &["ottava-plugin", "ottava-driver-opencl"]),
     ("ottava-reference", &["ottava-hal", "ottava-ops"]),
     ("ottava-validate", &["ottava-hal", "ottava-graph", "ottava-plan", "ottava-quantize", "ottava-runtime"]),
     (
