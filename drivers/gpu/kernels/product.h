@@ -16,9 +16,12 @@
 #ifdef REAL
 #define SUM float
 #define ZERO_SUM 0.0f
+#define WITH_BIAS(sum, tile, c) (sum)
 #else
 #define SUM int
 #define ZERO_SUM 0
+// Modulo 2^32: sum and bias both hold what the zero points add, which cancels.
+#define WITH_BIAS(sum, tile, c) TO_INT(TO_UINT(sum) + channels[16 * (tile) + 4 * (c)])
 #endif
 
 // A float result: residual, activation.

@@ -69,8 +69,32 @@ macro_rules! kernel {
     };
 }
 
+/// A kernel of products: its end is in a file of its own.
+macro_rules! product {
+    ($name:literal, $buffers:literal, [$($spec:literal),*], $spirv:literal, [$($define:literal),*], [$($need:ident),*]) => {
+        Kernel {
+            text: concat!(include_str!("../kernels/product.h"), include_str!(concat!("../kernels/", $name, ".kernel"))),
+            ..kernel!($name, $buffers, [$($spec),*], $spirv, [$($define),*], [$($need),*])
+        }
+    };
+}
+
 /// Every kernel.
-pub static KERNELS: &[Kernel] = &[kernel!("convert", 4), kernel!("relayout", 3)];
+pub static KERNELS: &[Kernel] = &[
+    kernel!("convert", 4),
+    product!("depthwise", 6, ["END"], "depthwise", [], []),
+    product!("depthwise", 6, ["END"], "depthwise.real", ["REAL"], []),
+    kernel!("frame", 3),
+    kernel!("pack", 3),
+    kernel!("pack", 3, [], "pack.real", ["REAL"], []),
+    product!("product", 6, ["END"], "product", [], []),
+    product!("product", 6, ["END"], "product.dot", ["DOT"], [Dot]),
+    product!("product", 6, ["END"], "product.dot.single", ["DOT", "SINGLE"], [Dot]),
+    product!("product", 6, ["END"], "product.real", ["REAL"], []),
+    product!("product", 6, ["END"], "product.real.single", ["REAL", "SINGLE"], []),
+    product!("product", 6, ["END"], "product.single", ["SINGLE"], []),
+    kernel!("relayout", 3),
+];
 
 /// The kernel of a name and set of macros; a missing one is an error of this crate that its tests find.
 pub(crate) fn find(name: &str, defines: &[&str]) -> Option<&'static Kernel> {

@@ -1,6 +1,7 @@
 //! The operator table: one line per operator. What a device can run and how it runs it both follow from it.
 
 mod bridge;
+mod product;
 mod rows;
 
 use crate::builder::Builder;
@@ -35,6 +36,10 @@ const fn ottava(
 
 /// Every operator.
 static TABLE: &[Entry] = &[
+    onnx("Conv", product::conv_rows, product::conv),
+    onnx("ConvTranspose", product::conv_rows, product::conv_transpose),
+    onnx("Gemm", product::gemm_rows, product::gemm),
+    onnx("MatMul", product::matmul_rows, product::matmul),
     ottava("Dequantize", bridge::dequantize_rows, bridge::lower),
     ottava("Quantize", bridge::quantize_rows, bridge::lower),
     ottava("Requantize", bridge::requantize_rows, bridge::lower),
