@@ -57,6 +57,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "ottava-reference",
         ],
     ),
+    ("ottava-conformance", &["ottava-hal", "ottava-ops", "ottava-abi", "ottava-loader", "ottava-reference"]),
     ("ottava-tidy", &[]),
     ("ottava-onnx-proto-gen", &[]),
     ("ottava-fuzz", &["ottava-compiler", "ottava-graph", "ottava-hal", "ottava-import", "ottava-reference"]),
