@@ -45,9 +45,8 @@ float operand_value(uint word, int dtype, int lane, int zp, uint scale) {
     return lane_float(word, dtype, lane);
 }
 
-// Element `c` of a tile: from `sum`, the channel's four words at `record`, and the residual at the same place.
+// Element `c` of a tile: from its sum, the channel's record, and the residual at the same place.
 #define FINISHED(result, row, tile, c, sum, end)                                                                       \
-    uint result = 0u;                                                                                                  \
     {                                                                                                                  \
         int record = 16 * (tile) + 4 * (c);                                                                            \
         int dtype = TO_INT(params[32]);                                                                                \
@@ -76,25 +75,24 @@ float operand_value(uint word, int dtype, int lane, int zp, uint scale) {
         }                                                                                                              \
     }
 
-// Writes the four elements of a tile of one row.
-#define FINISH(row, tile, s0, s1, s2, s3, end)                                                                         \
+// Writes the four elements of a tile of one row; `sum` is an expression of the channel `c`.
+#define FINISH(row, tile, sum, end)                                                                                    \
     {                                                                                                                  \
-        FINISHED(e0, row, tile, 0, s0, end)                                                                            \
-        FINISHED(e1, row, tile, 1, s1, end)                                                                            \
-        FINISHED(e2, row, tile, 2, s2, end)                                                                            \
-        FINISHED(e3, row, tile, 3, s3, end)                                                                            \
+        uint e[4];                                                                                                     \
+        for (int c = 0; c < 4; ++c) {                                                                                  \
+            uint result = 0u;                                                                                          \
+            FINISHED(result, row, tile, c, sum, end)                                                                   \
+            e[c] = result;                                                                                             \
+        }                                                                                                              \
         int lanes = per_word(TO_INT(params[32]));                                                                      \
         int to = TO_INT(params[33]) * (row) + 4 * (tile) / lanes;                                                      \
-        int left = TO_INT(params[4]) - 4 * (tile);                                                                     \
+        int channels_left = TO_INT(params[4]) - 4 * (tile);                                                            \
         if (lanes == 4) {                                                                                              \
-            y[to] = e0 | (e1 << 8) | (e2 << 16) | (e3 << 24);                                                          \
+            y[to] = e[0] | (e[1] << 8) | (e[2] << 16) | (e[3] << 24);                                                  \
         } else if (lanes == 2) {                                                                                       \
-            y[to] = e0 | (e1 << 16);                                                                                   \
-            if (left > 2) y[to + 1] = e2 | (e3 << 16);                                                                 \
+            y[to] = e[0] | (e[1] << 16);                                                                               \
+            if (channels_left > 2) y[to + 1] = e[2] | (e[3] << 16);                                                    \
         } else {                                                                                                       \
-            y[to] = e0;                                                                                                \
-            if (left > 1) y[to + 1] = e1;                                                                              \
-            if (left > 2) y[to + 2] = e2;                                                                              \
-            if (left > 3) y[to + 3] = e3;                                                                              \
+            for (int c = 0; c < 4 && c < channels_left; ++c) y[to + c] = e[c];                                         \
         }                                                                                                              \
     }

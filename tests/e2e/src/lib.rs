@@ -20,6 +20,7 @@ pub mod gpus;
 pub mod lockstep;
 pub mod random_float;
 pub mod random_graph;
+pub mod random_product;
 pub mod rng;
 pub mod spearman;
 pub mod split;

@@ -4,6 +4,7 @@
 
 use crate::rng::Rng;
 use ottava_hal::program::{Activation, Fused};
+use std::sync::Arc;
 use ottava_hal::{Attr, DataType, Node, Program, QuantParams, RequantMode, Scheme, Tensor, TensorType, Value, ValueId};
 
 /// A program, inputs for it, and what its results may be off by.
@@ -181,7 +182,7 @@ impl Maker {
     }
 
     fn operand(&mut self, data: Tensor, quant: Option<QuantParams>, constant: bool) {
-        let ty = TensorType { quant: quant.map(Box::new), ..data.ty() };
+        let ty = TensorType { quant: quant.map(Arc::new), ..data.ty() };
         let id = self.value(ty, constant.then(|| data.clone()));
         if !constant {
             self.program.inputs.push(id);
@@ -191,7 +192,7 @@ impl Maker {
     }
 
     fn result(&mut self, dtype: DataType, shape: &[usize], quant: Option<QuantParams>) {
-        let id = self.value(TensorType { quant: quant.map(Box::new), ..TensorType::fixed(dtype, shape) }, None);
+        let id = self.value(TensorType { quant: quant.map(Arc::new), ..TensorType::fixed(dtype, shape) }, None);
         self.program.outputs.push(id);
         self.node.outputs.push(id);
     }

@@ -247,7 +247,7 @@ fn computed_factor(
         inputs: &[from],
         output: to,
         items: [tiles, matrices, 1],
-        local: Some([(tiles as u32).next_power_of_two().min(16).min(builder.target.max_group.max(1)), 1, 1]),
+        local: Some([16.min(builder.target.max_group.max(1)), 1, 1]),
     })?;
     Ok(Packed { w: to, table, layers: 1, matrix_words, computed: typed.then_some(zw) })
 }

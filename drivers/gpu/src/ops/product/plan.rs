@@ -116,16 +116,15 @@ impl Plan<'_> {
     }
 }
 
-/// A work-group for these invocations: neighbours along the first axis, and enough rows for the device.
+/// A work-group for these invocations. Few sizes: OpenCL devices may compile anew for each.
 pub(super) fn group(builder: &Builder<'_>, items: [usize; 3]) -> [u32; 3] {
     let target = builder.target;
     let most = target.group.clamp(1, target.max_group.max(1));
-    let across = (items[0].next_power_of_two() as u32).min(16).min(most).max(1);
+    let across = if items[0] > 4 { 16 } else { 4 }.min(most);
     let mut down = (most / across).max(1);
     // More rows than the device starts groups: larger groups.
     while items[1].div_ceil(down as usize) > target.max_groups[1] as usize && across * down * 2 <= target.max_group {
         down *= 2;
     }
-    let down = down.min(u32::try_from(items[1]).unwrap_or(u32::MAX).max(1));
     [across, down, 1]
 }
