@@ -60,6 +60,7 @@ fn wrong_commands_submit_nothing() {
     let Command::Dispatch { inputs, .. } = &mut run.commands[0] else { unreachable!() };
     inputs[0].offset = 1;
     assert!(queue.submit(&run).is_err());
+    let (mut run, _) = submission(device.as_ref(), &exe, std::slice::from_ref(&x));
     let Command::Dispatch { outputs, .. } = &mut run.commands[0] else { unreachable!() };
     outputs.clear();
     assert!(queue.submit(&run).unwrap_err().to_string().contains("0 output bindings"));
