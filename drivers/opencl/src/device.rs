@@ -1,0 +1,114 @@
+//! An open device.
+
+use crate::backend::ClBackend;
+use crate::buffer::ClBuffer;
+use crate::executable::ClExecutable;
+use crate::options::Settings;
+use crate::probe::Found;
+use ottava_gpu::engine::{Core, Engine, EngineQueue};
+use ottava_gpu::{Target, assess, capability, lower};
+use ottava_hal::fault::Fault;
+use ottava_hal::host::HostMemory;
+use ottava_hal::{
+    Buffer, BufferDesc, Capability, CompileOptions, Cost, Device, DeviceInfo, Executable, Fence, Program, Queue,
+    Result, Verdict,
+};
+use std::sync::Arc;
+
+/// What the host spends to enqueue a kernel, nanoseconds.
+const LAUNCH_NS: u64 = 5_000;
+
+/// One OpenCL device.
+pub struct OpenCLDevice {
+    info: DeviceInfo,
+    target: Target,
+    capability: Capability,
+    engine: Arc<Engine<ClBackend>>,
+}
+
+impl OpenCLDevice {
+    /// Opens a device.
+    pub(crate) fn open(found: &Found, settings: &Settings) -> Result<Self> {
+        let engine = Arc::new(Engine::start(Core::new(ClBackend::open(found, settings)?))?);
+        let target = found.target(settings);
+        Ok(Self { info: found.info(), capability: capability(&target), target, engine })
+    }
+
+    /// What the device offers to the kernels.
+    pub fn target(&self) -> &Target {
+        &self.target
+    }
+
+    /// How many programs were built from their text since the device was opened or reset; the others came from the
+    /// cache.
+    pub fn builds(&self) -> u64 {
+        self.engine.core.backend.shared().programs.builds()
+    }
+
+    fn core(&self) -> &Core<ClBackend> {
+        &self.engine.core
+    }
+}
+
+impl Device for OpenCLDevice {
+    fn info(&self) -> &DeviceInfo {
+        &self.info
+    }
+
+    fn capability(&self) -> &Capability {
+        &self.capability
+    }
+
+    fn assess(&self, program: &Program) -> Result<Vec<Verdict>> {
+        assess(program, &self.target)
+    }
+
+    fn estimate(&self, program: &Program) -> Result<Cost> {
+        let recipe = lower(program, &self.target)?;
+        let time_ns = self.info.link.latency_ns + LAUNCH_NS * recipe.steps.len() as u64;
+        Ok(Cost { time_ns, ..Cost::default() })
+    }
+
+    fn compile(&self, program: &Program, _: &CompileOptions) -> Result<Arc<dyn Executable>> {
+        self.core().check()?;
+        let recipe = lower(program, &self.target)?;
+        let steps = recipe.steps.len();
+        let exe = ClExecutable::new(&self.core().backend.shared(), recipe)?;
+        tracing::debug!(program = %program.name, steps, device = %self.info.id, "compiled");
+        Ok(Arc::new(exe))
+    }
+
+    fn alloc(&self, desc: &BufferDesc) -> Result<Arc<dyn Buffer>> {
+        self.core().check()?;
+        self.core().check_memory()?;
+        Ok(Arc::new(ClBuffer::new(&self.core().backend.shared(), desc)?))
+    }
+
+    fn import_host(&self, memory: Box<dyn HostMemory>, _: &BufferDesc) -> Result<Arc<dyn Buffer>> {
+        self.core().check()?;
+        Ok(Arc::new(ClBuffer::lent(&self.core().backend.shared(), memory)?))
+    }
+
+    fn reset(&self) -> Result<()> {
+        self.core().reset()
+    }
+
+    fn inject(&self, fault: Fault) -> Result<()> {
+        self.core().inject(fault);
+        Ok(())
+    }
+
+    fn clear_faults(&self) -> Result<()> {
+        self.core().clear_faults();
+        Ok(())
+    }
+
+    fn create_queue(&self) -> Result<Arc<dyn Queue>> {
+        self.core().check()?;
+        Ok(Arc::new(EngineQueue::new(Arc::clone(&self.engine))?))
+    }
+
+    fn create_fence(&self, initial: u64) -> Result<Arc<dyn Fence>> {
+        Ok(self.core().create_fence(initial))
+    }
+}
