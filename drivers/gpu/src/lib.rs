@@ -26,6 +26,8 @@ mod kernels;
 mod ops;
 mod recipe;
 mod target;
+#[doc(hidden)]
+pub mod testing;
 
 pub use form::Form;
 pub use kernels::{ARITHMETIC, Feature, KERNELS, Kernel, PRELUDE_CL, PRELUDE_GLSL};

@@ -15,8 +15,8 @@ use ottava_gpu::{Recipe, Target};
 use ottava_hal::fault::Fault;
 use ottava_hal::host::HostMemory;
 use ottava_hal::{
-    BlobKey, Buffer, BufferDesc, Capability, CompileOptions, Cost, Device, DeviceInfo, Error, Executable, Fence, Program,
-    Queue, Reason, Result, Verdict,
+    BlobKey, Buffer, BufferDesc, Capability, CompileOptions, Cost, Device, DeviceInfo, Error, Executable, Fence,
+    Program, Queue, Reason, Result, Verdict,
 };
 use parking_lot::RwLock;
 use std::sync::Arc;
@@ -111,7 +111,8 @@ impl Device for VulkanDevice {
 
     fn compile(&self, program: &Program, options: &CompileOptions) -> Result<Arc<dyn Executable>> {
         if options.exact_only && !self.target.exact {
-            let what = format!("device `{}` has failed the test of its arithmetic; nothing on it is exact", self.info.id);
+            let what =
+                format!("device `{}` has failed the test of its arithmetic; nothing on it is exact", self.info.id);
             return Err(Error::unsupported(Reason::Other, what));
         }
         self.build(program)

@@ -312,8 +312,7 @@ impl Engine {
         let core = Core::new(gpu)?;
         let shared = Arc::clone(&core);
         let thread = std::thread::Builder::new().name("ottava-vulkan".into()).spawn(move || work(&shared));
-        let thread =
-            thread.map_err(|e| Error::failed(Status::Internal, format!("cannot start a thread: {e}")))?;
+        let thread = thread.map_err(|e| Error::failed(Status::Internal, format!("cannot start a thread: {e}")))?;
         Ok(Self { core, thread: Some(thread) })
     }
 }

@@ -44,14 +44,23 @@ impl Gpu {
         // SAFETY: a query of a device of the living instance.
         let memory = unsafe { instance.raw.get_physical_device_memory_properties(found.physical) };
         let has = |name: &CStr| found.traits.extensions.contains(name);
-        let import = has(ext::external_memory_host::NAME)
-            .then(|| ext::external_memory_host::Device::new(&instance.raw, &raw));
-        let calibrated =
-            found.traits.calibrated.then(|| ext::calibrated_timestamps::Device::new(&instance.raw, &raw));
+        let import =
+            has(ext::external_memory_host::NAME).then(|| ext::external_memory_host::Device::new(&instance.raw, &raw));
+        let calibrated = found.traits.calibrated.then(|| ext::calibrated_timestamps::Device::new(&instance.raw, &raw));
         let ledger = Ledger::new(found.traits.memory);
         let pipelines = Pipelines::new(&raw, &found.traits, cache);
-        let mut gpu =
-            Self { raw, lanes: Vec::new(), memory, ledger, pipelines, import, calibrated, instance, ids: 0.into(), found };
+        let mut gpu = Self {
+            raw,
+            lanes: Vec::new(),
+            memory,
+            ledger,
+            pipelines,
+            import,
+            calibrated,
+            instance,
+            ids: 0.into(),
+            found,
+        };
         for index in 0..gpu.found.traits.n_queues {
             // SAFETY: the queue was asked for when the device was made.
             let queue = unsafe { gpu.raw.get_device_queue(gpu.found.traits.family, index) };
@@ -193,7 +202,8 @@ impl Drop for Gpu {
     fn drop(&mut self) {
         // SAFETY: nobody has anything of the device any more; a lost device may be destroyed, too.
         unsafe {
-            drop(self.raw.device_wait_idle());
+            // A device that is lost is idle.
+            let _ = self.raw.device_wait_idle();
             self.pipelines.destroy(&self.raw);
             self.lanes.iter().for_each(|lane| self.raw.destroy_semaphore(lane.progress, None));
             self.raw.destroy_device(None);

@@ -95,7 +95,8 @@ impl State {
         if self.hung.is_some() {
             return None;
         }
-        let delayed = self.lines.iter_mut().flat_map(|l| &mut l.jobs).filter(|j| j.not_before.is_some_and(|t| t <= now));
+        let delayed =
+            self.lines.iter_mut().flat_map(|l| &mut l.jobs).filter(|j| j.not_before.is_some_and(|t| t <= now));
         delayed.for_each(|j| j.not_before = None);
         let n = self.lines.len();
         for i in (0..n).map(|i| (self.turn + i) % n) {

@@ -26,11 +26,19 @@ pub(crate) fn schema() -> Vec<OptionSpec> {
         ..OptionSpec::new(key, allowed[0], help)
     };
     vec![
-        choice("dot", &["auto", "plain", "packed"], "dot products of bytes: as the device has them, by products, packed"),
+        choice(
+            "dot",
+            &["auto", "plain", "packed"],
+            "dot products of bytes: as the device has them, by products, packed",
+        ),
         OptionSpec::new("work_group", "auto", "auto, or invocations of a work-group"),
         choice("validation", &["off", "on"], "the validation layers check every call; what they say is an error"),
         OptionSpec::new("cache", "off", "off, or the folder in which compiled pipelines are kept"),
-        choice("memory", &["auto", "staged"], "buffers where the host reaches them if it can, or always through staging"),
+        choice(
+            "memory",
+            &["auto", "staged"],
+            "buffers where the host reaches them if it can, or always through staging",
+        ),
     ]
 }
 

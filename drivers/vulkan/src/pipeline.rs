@@ -95,7 +95,11 @@ impl Pipelines {
         if within && invocations <= u64::from(t.max_group) && offered && counted {
             return Ok(());
         }
-        let what = format!("kernel `{}` with {:?} invocations does not fit the device", launch.kernel.full_name(), launch.local);
+        let what = format!(
+            "kernel `{}` with {:?} invocations does not fit the device",
+            launch.kernel.full_name(),
+            launch.local
+        );
         Err(Error::failed(Status::Internal, what))
     }
 
@@ -147,7 +151,8 @@ impl Pipelines {
         // those that the module has.
         let made = unsafe { raw.create_compute_pipelines(self.cache, &[info], None) };
         let pipeline = made.map_err(|(_, e)| e)?.first().copied().ok_or(vk::Result::ERROR_UNKNOWN)?;
-        let hit = vk::PipelineCreationFeedbackFlags::VALID | vk::PipelineCreationFeedbackFlags::APPLICATION_PIPELINE_CACHE_HIT;
+        let hit = vk::PipelineCreationFeedbackFlags::VALID
+            | vk::PipelineCreationFeedbackFlags::APPLICATION_PIPELINE_CACHE_HIT;
         Ok((pipeline, feedback.flags.contains(hit)))
     }
 

@@ -88,7 +88,13 @@ pub(crate) fn barrier(raw: &ash::Device, commands: vk::CommandBuffer) {
 }
 
 /// Copies bytes from one buffer to another; the ranges are inside and do not overlap.
-pub(crate) fn copy(raw: &ash::Device, commands: vk::CommandBuffer, from: (vk::Buffer, u64), to: (vk::Buffer, u64), len: u64) {
+pub(crate) fn copy(
+    raw: &ash::Device,
+    commands: vk::CommandBuffer,
+    from: (vk::Buffer, u64),
+    to: (vk::Buffer, u64),
+    len: u64,
+) {
     if len == 0 {
         return;
     }
