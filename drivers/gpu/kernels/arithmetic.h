@@ -187,12 +187,8 @@ int single_rounding(int a, int m, int s) {
     return value;
 }
 
-// Saturating addition of a zero point.
-int add_clamped(int v, int zp, int lo, int hi) {
-    if (v > hi) v = hi - (zp < 0 ? zp : 0);
-    if (v < lo) v = lo - (zp > 0 ? zp : 0);
-    return clamp_int(v + zp, lo, hi);
-}
+// A zero point is added and the sum saturated; the first clamp only keeps the addition within 32 bits.
+int add_clamped(int v, int zp, int lo, int hi) { return clamp_int(clamp_int(v, -0x40000000, 0x3FFFFFFF) + zp, lo, hi); }
 
 // Requantization of a 32-bit sum (numerics.md section 3). `multiplier` holds the bits of an f32, or a Q31 multiplier.
 int requantize(int acc, int mode, uint multiplier, int shift, int zp, int lo, int hi) {
