@@ -1,0 +1,34 @@
+//! Every operator case that the device accepts has the reference's answer.
+
+use crate::common::{compile, describe, device, is_close, run};
+use ottava_hal::{Device, Tensor};
+use ottava_reference::Interpreter;
+
+fn check_cases(device: &dyn Device) -> usize {
+    let (mut n_cases, mut wrong) = (0, Vec::new());
+    for case in ottava_ops::all().flat_map(|op| op.cases()) {
+        let program = case.program();
+        if !device.assess(&program).unwrap().iter().all(|v| v.is_supported()) {
+            continue;
+        }
+        let runtime = case.inputs.iter().flatten().filter(|x| !x.constant);
+        let inputs: Vec<Tensor> = runtime.map(|x| x.tensor.clone()).collect();
+        let expect = Interpreter::new(&program).unwrap().run(&inputs).unwrap();
+        let found = run(device, &compile(device, &program), &inputs);
+        let found = found.unwrap_or_else(|e| panic!("{}: {e}", describe(&program)));
+        if !found.iter().zip(&expect).all(|(f, e)| is_close(f, e)) {
+            wrong.push(format!("{} ({})", program.name, describe(&program)));
+        }
+        n_cases += 1;
+    }
+    assert!(wrong.is_empty(), "{} of {n_cases} wrong: {wrong:#?}", wrong.len());
+    n_cases
+}
+
+#[test]
+fn operator_cases_have_the_answers_of_the_reference() {
+    let Some(device) = device("operator cases on OpenCL", &[]) else { return };
+    let n_cases = check_cases(device.as_ref());
+    println!("{n_cases} operator cases");
+    assert!(n_cases >= 3, "{n_cases} cases");
+}
