@@ -7,6 +7,13 @@ int saturating_left(int v, int shift) {
     return TO_INT(TO_UINT(v) << TO_UINT(shift));
 }
 
+int saturating_product(int a, int b) {
+    int low = TO_INT(TO_UINT(a) * TO_UINT(b));
+    int high = mul_high(a, b);
+    if (high == (low >> 31)) return low;
+    return high < 0 ? TO_INT(0x80000000u) : 0x7FFFFFFF;
+}
+
 // Q31 of refmath: `mode` is one of the two Q31 modes, `shift` -31..31.
 int scale_q31(int acc, int mode, int multiplier, int shift) {
     if (mode == Q31_SINGLE) return single_rounding(acc, multiplier, shift);
