@@ -24,6 +24,8 @@ pub(crate) type Parts = BTreeMap<(usize, usize), Mem>;
 
 /// An arena and the kernels of all launches.
 pub(crate) struct Instance {
+    /// Its place in the executable's pool.
+    pub number: u64,
     arena: Mem,
     /// Kept for the kernels' arguments.
     _parts: Parts,
@@ -85,7 +87,7 @@ fn launches(recipe: &Recipe) -> impl Iterator<Item = (usize, &Dispatch)> {
 
 impl Instance {
     /// Allocates the arena and makes the kernels.
-    pub(crate) fn new(exe: &ClExecutable) -> Result<Self> {
+    pub(crate) fn new(exe: &ClExecutable, number: u64) -> Result<Self> {
         let (shared, recipe) = (exe.shared(), exe.recipe());
         let bytes = recipe.arena_bytes.next_multiple_of(4);
         let arena = Mem::new(&shared.context, CL_MEM_READ_WRITE, bytes, ptr::null_mut())?;
@@ -98,7 +100,7 @@ impl Instance {
             });
         }
         let set = exe.outsides().iter().map(|_| None).collect();
-        Ok(Self { arena, _parts: parts, kernels, set })
+        Ok(Self { number, arena, _parts: parts, kernels, set })
     }
 
     /// Sets the arguments that differ from the last run's.

@@ -1,10 +1,11 @@
 //! `ottava-driver-opencl`: devices that speak OpenCL.
 #![allow(unsafe_code)] // OpenCL is a C API; every block names its reason.
 
+mod backend;
 mod buffer;
+mod cache;
 mod device;
 mod driver;
-mod engine;
 mod executable;
 mod instance;
 mod job;
@@ -12,9 +13,9 @@ mod memory;
 mod options;
 mod probe;
 mod program;
-mod queue;
 mod run;
 mod shared;
 mod status;
 
+pub use device::OpenCLDevice;
 pub use driver::OpenCLDriver;

@@ -32,3 +32,14 @@ fn operator_cases_have_the_answers_of_the_reference() {
     println!("{n_cases} operator cases");
     assert!(n_cases >= 3, "{n_cases} cases");
 }
+
+#[test]
+fn every_size_of_a_work_group_has_the_same_answers() {
+    let Some(device) = device("sizes of work-groups on OpenCL", &[]) else { return };
+    let largest = device.target().max_group.to_string();
+    for size in ["1", "7", &largest] {
+        let options = [("work_group", size)];
+        let Some(device) = crate::common::device("sizes of work-groups on OpenCL", &options) else { return };
+        println!("{} operator cases with work-groups of {size}", check_cases(device.as_ref()));
+    }
+}
