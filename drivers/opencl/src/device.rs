@@ -29,9 +29,11 @@ pub struct OpenCLDevice {
 impl OpenCLDevice {
     /// Opens a device.
     pub(crate) fn open(found: &Found, settings: &Settings) -> Result<Self> {
-        let engine = Arc::new(Engine::start(Core::new(ClBackend::open(found, settings)?))?);
+        let core = Core::new(ClBackend::open(found, settings)?);
+        let engine = Arc::new(if settings.in_caller { Engine::without_thread(core) } else { Engine::start(core)? });
         let target = found.target(settings);
-        Ok(Self { info: found.info(), capability: capability(&target), target, engine })
+        let info = DeviceInfo { sync_only: settings.in_caller, ..found.info() };
+        Ok(Self { info, capability: capability(&target), target, engine })
     }
 
     /// What the device offers to the kernels.

@@ -153,6 +153,15 @@ impl<B: Backend> Lines<B> {
         self.next_ticket
     }
 
+    /// Whether nothing of a queue is left that will end by itself.
+    pub(super) fn is_done(&self, line: u64) -> bool {
+        let never = |a: &Active<B>| a.hangs && a.job.as_ref().is_none_or(|j| j.deadline.is_none());
+        let hangs = self.active.iter().any(|a| a.line == line && never(a));
+        let waits = self.lines.iter().any(|l| l.id == line && !l.jobs.is_empty());
+        let runs = self.active.iter().any(|a| a.line == line && !never(a));
+        !runs && (hangs || !waits)
+    }
+
     /// The entry of a ticket.
     pub(super) fn entry(&mut self, ticket: u64) -> Option<&mut Active<B>> {
         self.active.iter_mut().find(|a| a.ticket == ticket)

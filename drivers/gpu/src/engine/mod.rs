@@ -9,7 +9,7 @@
 //! | `queue` | a queue: it checks a submission in the caller's thread |
 //! | `core` | the state that device, queues and worker share, and how it changes |
 //! | `line` | submissions that wait, and those that run |
-//! | `worker` | the thread, and what it does next |
+//! | `worker` | the thread and what it does next; callers can do it in its stead |
 //! | `waits` | what a submission waits for; the timelines of a device |
 //! | `profiles` | times that nobody has taken yet |
 //! | `bindings` | checks of bindings |

@@ -41,6 +41,8 @@ impl<B: Backend> Queue for EngineQueue<B> {
             self.line,
             Job { id, work, waits, signals: Signals(s.signals.clone()), deadline: s.deadline, profile },
         );
+        drop(submissions);
+        self.engine.serve(self.line);
         Ok(id)
     }
 

@@ -1,7 +1,7 @@
-//! The worker thread of a device.
+//! The worker thread of a device, or what callers do in its stead.
 
 use super::backend::{Backend, Completion};
-use super::core::Core;
+use super::core::{Core, State};
 use super::line::{Active, Job, Next};
 use ottava_hal::device::Profile;
 use ottava_hal::fault::{Fault, FaultKind};
@@ -38,36 +38,54 @@ impl<B: Backend> Engine<B> {
         started.recv().map_err(|e| failed(&e))?;
         Ok(Self { core, thread: Some(thread) })
     }
+
+    /// An engine without a thread: a submission is done when `submit` returns.
+    pub fn without_thread(core: Arc<Core<B>>) -> Self {
+        Self { core, thread: None }
+    }
+
+    /// Without a thread, the caller works until nothing of its queue is left but what hangs without a deadline.
+    pub(super) fn serve(&self, line: u64) {
+        while self.thread.is_none()
+            && let Some(next) = next(&self.core, |state| state.stop || state.lines.is_done(line))
+        {
+            act(&self.core, next);
+        }
+    }
 }
 
 impl<B: Backend> Drop for Engine<B> {
     fn drop(&mut self) {
         self.core.change(|state| state.stop = true);
-        if let Some(thread) = self.thread.take()
-            && thread.thread().id() != std::thread::current().id()
-        {
+        match self.thread.take() {
             // A panic of the worker has been turned into an error already.
-            let _ = thread.join();
+            Some(thread) if thread.thread().id() != std::thread::current().id() => drop(thread.join()),
+            Some(_) => {}
+            None => close(&self.core),
         }
     }
 }
 
 fn work<B: Backend>(core: &Arc<Core<B>>) {
-    while let Some(next) = next(core) {
-        match next {
-            Next::Start { ticket, job, queue } => start(core, ticket, job, &queue),
-            Next::Fail(job, error) => job.signals.finish(&Err(error)),
-            Next::End(active) => end(core, active),
-        }
+    while let Some(next) = next(core, |state| state.stop) {
+        act(core, next);
     }
     close(core);
 }
 
-/// Waits for the next thing to do; `None` when the device is gone.
-fn next<B: Backend>(core: &Core<B>) -> Option<Next<B>> {
+fn act<B: Backend>(core: &Arc<Core<B>>, next: Next<B>) {
+    match next {
+        Next::Start { ticket, job, queue } => start(core, ticket, job, &queue),
+        Next::Fail(job, error) => job.signals.finish(&Err(error)),
+        Next::End(active) => end(core, active),
+    }
+}
+
+/// Waits for the next thing to do; `None` when nothing is to be done any more.
+fn next<B: Backend>(core: &Core<B>, over: impl Fn(&State<B>) -> bool) -> Option<Next<B>> {
     let mut state = core.lock();
     loop {
-        if state.stop {
+        if over(&state) {
             return None;
         }
         let is_lost = core.check().err();
@@ -167,7 +185,8 @@ fn close<B: Backend>(core: &Core<B>) {
         let done = state.lines.active.iter().position(|a| a.ended.is_some());
         let done = done.map(|i| state.lines.active.remove(i));
         let is_idle = state.lines.active.is_empty();
-        if done.is_none() && !is_idle && Instant::now() < until {
+        let nothing_to_tell = hung.is_empty() && waiting.is_empty() && done.is_none();
+        if nothing_to_tell && !is_idle && Instant::now() < until {
             core.wait(&mut state, Some(until));
         }
         drop(state);

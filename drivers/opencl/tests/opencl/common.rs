@@ -14,7 +14,10 @@ pub const LONG: Duration = Duration::from_secs(60);
 /// The first device with these options; `None`, and a line in the list of skipped tests, if the machine has none.
 pub fn device(what: &str, options: &[(&str, &str)]) -> Option<Arc<OpenCLDevice>> {
     own_kernel_cache();
-    let options: Options = options.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+    let mut options: Options = options.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+    if let Ok(worker) = std::env::var("OTTAVA_OPENCL_WORKER") {
+        options.insert("worker".into(), worker);
+    }
     let driver = OpenCLDriver::new();
     let Some(info) = driver.devices().unwrap().into_iter().next() else {
         skip(what, "no OpenCL device");
