@@ -10,7 +10,7 @@ use crate::options::Settings;
 use crate::pipeline::Compiled;
 use crate::probe::Found;
 use crate::queue::VulkanQueue;
-use crate::{blob, cost};
+use crate::{blob, cost, selftest};
 use ottava_gpu::{Recipe, Target};
 use ottava_hal::fault::Fault;
 use ottava_hal::host::HostMemory;
@@ -24,12 +24,22 @@ use std::sync::Arc;
 /// What a device and its queues share: the logical device in use, another one after a reset.
 pub(crate) struct Shared {
     engine: RwLock<Arc<Engine>>,
+    /// Buffers go through staging even where the host could reach them.
+    staged: bool,
 }
 
 impl Shared {
     /// The logical device in use.
     pub(crate) fn engine(&self) -> Arc<Engine> {
         Arc::clone(&self.engine.read())
+    }
+
+    /// Allocates a buffer.
+    pub(crate) fn alloc(&self, desc: &BufferDesc) -> Result<Arc<dyn Buffer>> {
+        let core = &self.engine().core;
+        core.check()?;
+        core.check_memory()?;
+        Ok(Arc::new(VulkanBuffer::new(&core.gpu, &core.transfers, desc, self.staged)?))
     }
 }
 
@@ -47,10 +57,11 @@ pub struct VulkanDevice {
 impl VulkanDevice {
     /// Opens a device that was found.
     pub(crate) fn open(instance: Arc<Instance>, found: Found, settings: Settings) -> Result<Self> {
-        let target = found.target(&settings)?;
-        let engine = start(&instance, &found, &settings)?;
+        let mut target = found.target(&settings)?;
+        let engine = Arc::new(start(&instance, &found, &settings)?);
+        let shared = Arc::new(Shared { engine: RwLock::new(engine), staged: settings.staged });
+        target.exact = selftest::passes(&shared, &found.traits, &target)?;
         let (info, capability) = (found.info(), ottava_gpu::capability(&target));
-        let shared = Arc::new(Shared { engine: RwLock::new(Arc::new(engine)) });
         Ok(Self { shared, instance, found, settings, info, target, capability })
     }
 
@@ -129,10 +140,7 @@ impl Device for VulkanDevice {
     }
 
     fn alloc(&self, desc: &BufferDesc) -> Result<Arc<dyn Buffer>> {
-        let core = &self.shared.engine().core;
-        core.check()?;
-        core.check_memory()?;
-        Ok(Arc::new(VulkanBuffer::new(&core.gpu, &core.transfers, desc, self.settings.staged)?))
+        self.shared.alloc(desc)
     }
 
     fn import_host(&self, memory: Box<dyn HostMemory>, _: &BufferDesc) -> Result<Arc<dyn Buffer>> {

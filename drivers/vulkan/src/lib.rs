@@ -10,7 +10,7 @@
 //! 3. `spirv`, `pipeline`, `cache`: kernels become pipelines, which are kept on disk;
 //! 4. `record`, `executable`, `moves`, `lru`: recorded command buffers, one per set of bindings;
 //! 5. `fence`, `job`, `line`, `engine`, `queue`: who waits for whom, and how failures travel;
-//! 6. `profile`, `cost`, `blob`, `device`, `driver`.
+//! 6. `selftest`, `profile`, `cost`, `blob`, `device`, `driver`.
 //!
 //! Invariants: a steady state is one `vkQueueSubmit` per submission; what the device has never waits for something that
 //! may not come; what a submission uses is kept until the device is done with it; nothing blocks except
@@ -36,6 +36,8 @@ mod line;
 mod lru;
 mod memory;
 mod messages;
+#[cfg(test)]
+mod messages_tests;
 mod moves;
 mod options;
 mod pipeline;
@@ -43,6 +45,7 @@ mod probe;
 mod profile;
 mod queue;
 mod record;
+mod selftest;
 mod spirv;
 mod transfers;
 

@@ -43,3 +43,16 @@ fn every_size_of_a_work_group_has_the_same_answers() {
         println!("{} operator cases with work-groups of {size}", check_cases(device.as_ref()));
     }
 }
+
+#[test]
+fn the_device_passes_the_test_of_its_arithmetic_with_every_size_of_a_work_group() {
+    for size in ["auto", "1", "33"] {
+        let Some(device) = device("self-test on Vulkan", &[("work_group", size)]) else { return };
+        assert!(device.target().exact);
+        // Once more: opening keeps what it has found out.
+        let exe = device.load(ottava_gpu::selftest::recipe(device.target()).unwrap()).unwrap();
+        let found = run(device.as_ref(), &exe, &[]).unwrap();
+        assert_eq!(ottava_gpu::selftest::check(&found[0]), Ok(()));
+        assert!(device.serialize(exe.as_ref()).is_err(), "it has no program");
+    }
+}

@@ -155,3 +155,76 @@ fn a_profile_has_a_time_for_each_node() {
     assert!(node.duration_ns > 0 && profile.begin <= profile.end);
     assert!(queue.take_profile(id).is_none());
 }
+
+#[test]
+fn work_that_is_on_its_way_is_waited_for_by_the_device_and_failures_still_travel() {
+    let Some(s) = setup("chains on Vulkan") else { return };
+    let queues: Vec<_> = (0..3).map(|_| s.device.create_queue().unwrap()).collect();
+    let (gate, chain) = (s.device.create_fence(0).unwrap(), s.device.create_fence(7).unwrap());
+    let words = buffer(s.device.as_ref(), &[0; 4096]);
+    let step = |n: u64, waits: Vec<(Arc<dyn Fence>, u64)>| Submission {
+        commands: vec![Command::Fill { to: Binding::whole(Arc::clone(&words)), pattern: n as u32 }],
+        waits,
+        signals: vec![(Arc::clone(&chain), n)],
+        ..Submission::default()
+    };
+    // The last step comes first, in a queue of its own: a queue runs in order.
+    queues[0].submit(&step(30, vec![(Arc::clone(&chain), 29)])).unwrap();
+    for n in 8..=29u64 {
+        let first = if n == 8 { vec![(Arc::clone(&gate), 3)] } else { vec![(Arc::clone(&chain), n - 1)] };
+        queues[1 + (n % 2) as usize].submit(&step(n, first)).unwrap();
+    }
+    assert_eq!(chain.query(), Ok(7));
+    gate.signal(3).unwrap();
+    chain.wait(30, LONG).unwrap();
+    assert_eq!(contents(&[Arc::clone(&words)])[0][..4], [30, 0, 0, 0]);
+    assert!(chain.signal(30).is_err(), "a timeline only grows");
+    chain.signal(31).unwrap();
+    queues[1].submit(&step(40, vec![(Arc::clone(&chain), 31)])).unwrap();
+    chain.wait(40, LONG).unwrap();
+    chain.fail(Error::failed(Status::Internal, "given up"));
+    let after = s.device.create_fence(0).unwrap();
+    let mut late = step(41, vec![(Arc::clone(&chain), 40)]);
+    late.signals = vec![(Arc::clone(&after), 1)];
+    queues[2].submit(&late).unwrap();
+    assert!(after.wait(1, LONG).unwrap_err().to_string().contains("given up"));
+}
+
+#[test]
+fn timelines_of_others_are_refused() {
+    let Some(s) = setup("foreign timelines on Vulkan") else { return };
+    let queue = s.device.create_queue().unwrap();
+    let foreign: Arc<dyn Fence> = Arc::new(ottava_hal::host::HostFence::new(0));
+    for (waits, signals) in [(vec![(Arc::clone(&foreign), 0)], vec![]), (vec![], vec![(Arc::clone(&foreign), 1)])] {
+        let run = Submission { waits, signals, ..Submission::default() };
+        assert!(queue.submit(&run).unwrap_err().to_string().contains("timeline of another device"));
+    }
+    assert_eq!(foreign.query(), Ok(0));
+}
+
+#[test]
+fn whoever_listens_hears_once_and_may_submit_again() {
+    struct Again {
+        queue: Arc<dyn ottava_hal::Queue>,
+        next: Submission,
+        heard: std::sync::atomic::AtomicU32,
+    }
+    impl ottava_hal::Notify for Again {
+        fn notified(&self, _: u64, result: ottava_hal::Result<()>) {
+            result.unwrap();
+            self.heard.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+            self.queue.submit(&self.next).unwrap();
+        }
+    }
+    let Some(s) = setup("listeners on Vulkan") else { return };
+    let queue = s.device.create_queue().unwrap();
+    let (first, second) = (s.device.create_fence(0).unwrap(), s.device.create_fence(0).unwrap());
+    let next = Submission { signals: vec![(Arc::clone(&second), 1)], ..s.run().0 };
+    let again = Arc::new(Again { queue: Arc::clone(&queue), next, heard: 0.into() });
+    first.notify(1, again.clone(), 0);
+    let (mut run, _) = s.run();
+    run.signals = vec![(first, 1)];
+    queue.submit(&run).unwrap();
+    second.wait(1, LONG).unwrap();
+    assert_eq!(again.heard.load(std::sync::atomic::Ordering::SeqCst), 1);
+}
