@@ -143,23 +143,26 @@ impl Core {
         let serial = state.next_serial(lane);
         let commands: SmallVec<[_; 4]> = job.works.iter().map(|w| w.commands.buffer).collect();
         let pending = |(f, value): &&(Arc<crate::fence::VulkanFence>, u64)| f.outlook(*value) == Some(Ok(true));
-        let waits: SmallVec<[_; 4]> = job.waits.iter().filter(pending).map(|(f, v)| (f.semaphore, *v)).collect();
+        let waits: SmallVec<[_; 4]> = job.waits.iter().filter(pending).map(|(f, v)| (f.name(), *v)).collect();
         let mut signals: SmallVec<[_; 4]> = SmallVec::new();
         let mut noted: SmallVec<[_; 4]> = SmallVec::new();
-        signals.push((self.gpu.lanes[lane].progress, serial));
         for (fence, value) in job.signals.iter().filter(|_| job.flip.is_none()) {
             // A semaphore is signalled once per submission.
-            if signals.iter().all(|(s, _)| *s != fence.semaphore)
+            let semaphore = fence.name();
+            if signals.iter().all(|(s, _)| *s != semaphore)
                 && let Some(before) = fence.launch(*value, lane)
             {
-                signals.push((fence.semaphore, *value));
+                signals.push((semaphore, *value));
                 noted.push((fence, before));
             }
         }
+        // The last of all: what it says to be over must be over.
+        signals.push((self.gpu.lanes[lane].progress, serial));
         self.gpu.submit(lane, &commands, &waits, &signals).inspect_err(|_| {
             noted.iter().for_each(|(fence, before)| fence.take_back(*before));
             state.give_back_serial(lane);
         })?;
+        self.gpu.lanes[lane].submitted.store(serial, Ordering::SeqCst);
         Ok(serial)
     }
 
@@ -266,8 +269,7 @@ impl Core {
     /// Ends the jobs that the device has finished.
     fn collect(&self) {
         for (lane, place) in self.gpu.lanes.iter().enumerate() {
-            // SAFETY: the semaphore lives as long as the device.
-            let Ok(done) = (unsafe { self.gpu.raw.get_semaphore_counter_value(place.progress) }) else { continue };
+            let Some(done) = self.gpu.progress(place) else { continue };
             loop {
                 let landed = self.state.lock().land(lane, done);
                 let Some(job) = landed else { break };

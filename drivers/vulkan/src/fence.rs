@@ -11,17 +11,20 @@ use ottava_hal::host::HostFence;
 use ottava_hal::{Error, Fence, Notify, Result};
 use parking_lot::Mutex;
 use std::any::Any;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 /// A timeline of a device.
 pub(crate) struct VulkanFence {
     host: HostFence,
-    pub semaphore: vk::Semaphore,
+    semaphore: vk::Semaphore,
     /// The highest value that is on its way or reached by the semaphore, and the lane that brings it.
     launched: Mutex<(u64, usize)>,
     gpu: Arc<Gpu>,
     core: Weak<Core>,
+    /// A submission has named the semaphore.
+    named: AtomicBool,
     /// Itself: a submission is given timelines as what the contract calls them.
     this: Weak<Self>,
 }
@@ -31,7 +34,15 @@ impl VulkanFence {
     pub(crate) fn new(core: &Arc<Core>, initial: u64) -> Result<Arc<Self>> {
         let (gpu, semaphore) = (Arc::clone(&core.gpu), core.gpu.timeline(initial)?);
         let (host, launched, core) = (HostFence::new(initial), Mutex::new((initial, 0)), Arc::downgrade(core));
-        Ok(Arc::new_cyclic(|this| Self { host, semaphore, launched, gpu, core, this: Weak::clone(this) }))
+        Ok(Arc::new_cyclic(|this| Self {
+            host,
+            semaphore,
+            launched,
+            gpu,
+            core,
+            named: false.into(),
+            this: Weak::clone(this),
+        }))
     }
 
     /// The shared timeline of a borrowed one.
@@ -42,6 +53,12 @@ impl VulkanFence {
     /// Whether it belongs to a device, between two resets.
     pub(crate) fn is_of(&self, gpu: &Arc<Gpu>) -> bool {
         Arc::ptr_eq(&self.gpu, gpu)
+    }
+
+    /// The semaphore, for a submission. Submissions hold the timelines that they name.
+    pub(crate) fn name(&self) -> vk::Semaphore {
+        self.named.store(true, Ordering::SeqCst);
+        self.semaphore
     }
 
     /// `None`: the value may never come. Else whether the device must wait for it, or the failure.
@@ -130,8 +147,12 @@ impl Fence for VulkanFence {
 
 impl Drop for VulkanFence {
     fn drop(&mut self) {
-        // SAFETY: submissions hold the timelines that they name.
-        unsafe { self.gpu.raw.destroy_semaphore(self.semaphore, None) };
+        if *self.named.get_mut() {
+            self.gpu.retire(self.semaphore);
+        } else {
+            // SAFETY: nobody but this object has known it.
+            unsafe { self.gpu.raw.destroy_semaphore(self.semaphore, None) };
+        }
     }
 }
 

@@ -7,6 +7,7 @@ use crate::instance::Instance;
 use crate::ledger::Ledger;
 use crate::pipeline::Pipelines;
 use crate::probe::Found;
+use crate::retired::Retired;
 use ash::{ext, khr, vk};
 use ottava_hal::{Error, Result, Status};
 use parking_lot::Mutex;
@@ -21,6 +22,8 @@ pub(crate) struct Lane {
     pub queue: Mutex<vk::Queue>,
     /// The timeline of finished submissions.
     pub progress: vk::Semaphore,
+    /// The number of the last submission that was handed over.
+    pub submitted: AtomicU64,
 }
 
 /// A logical device.
@@ -34,6 +37,7 @@ pub(crate) struct Gpu {
     pub import: Option<ext::external_memory_host::Device>,
     pub calibrated: Option<ext::calibrated_timestamps::Device>,
     pub instance: Arc<Instance>,
+    retired: Retired,
     ids: AtomicU64,
 }
 
@@ -58,6 +62,7 @@ impl Gpu {
             import,
             calibrated,
             instance,
+            retired: Retired::default(),
             ids: 0.into(),
             found,
         };
@@ -65,7 +70,7 @@ impl Gpu {
             // SAFETY: the queue was asked for when the device was made.
             let queue = unsafe { gpu.raw.get_device_queue(gpu.found.traits.family, index) };
             let progress = gpu.timeline(0)?;
-            gpu.lanes.push(Lane { queue: Mutex::new(queue), progress });
+            gpu.lanes.push(Lane { queue: Mutex::new(queue), progress, submitted: AtomicU64::new(0) });
         }
         Ok(Arc::new(gpu))
     }
@@ -96,6 +101,23 @@ impl Gpu {
             Ok(()) => Ok(true),
             Err(vk::Result::TIMEOUT) => Ok(false),
             Err(e) => Err(self.error("waiting for the device", e)),
+        }
+    }
+
+    /// Where a lane stands: the number of the last submission that is over.
+    pub(crate) fn progress(&self, lane: &Lane) -> Option<u64> {
+        // SAFETY: the semaphore lives as long as the device.
+        unsafe { self.raw.get_semaphore_counter_value(lane.progress) }.ok()
+    }
+
+    /// Destroys a timeline that submissions have named, as soon as that is possible.
+    pub(crate) fn retire(&self, semaphore: vk::Semaphore) {
+        let submitted = self.lanes.iter().map(|lane| lane.submitted.load(Ordering::SeqCst)).collect();
+        self.retired.keep(semaphore, submitted);
+        let done: Option<Few<u64>> = self.lanes.iter().map(|lane| self.progress(lane)).collect();
+        while let Some(old) = done.as_ref().and_then(|done| self.retired.take(done)) {
+            // SAFETY: the submissions that named it are over, and their lanes have gone on since.
+            unsafe { self.raw.destroy_semaphore(old, None) };
         }
     }
 
@@ -205,6 +227,7 @@ impl Drop for Gpu {
             // A device that is lost is idle.
             let _ = self.raw.device_wait_idle();
             self.pipelines.destroy(&self.raw);
+            self.retired.take_all().into_iter().for_each(|old| self.raw.destroy_semaphore(old, None));
             self.lanes.iter().for_each(|lane| self.raw.destroy_semaphore(lane.progress, None));
             self.raw.destroy_device(None);
         }

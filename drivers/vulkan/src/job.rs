@@ -6,9 +6,9 @@ use crate::executable::VulkanExecutable;
 use crate::fence::VulkanFence;
 use crate::gpu::{Few, Gpu};
 use crate::moves;
-use crate::profile::Profiles;
 use crate::record::Commands;
 use ash::vk;
+use ottava_gpu::engine::{Profiles, check_bindings, check_copy, check_distinct, check_range};
 use ottava_hal::device::Command;
 use ottava_hal::{Binding, Buffer, Error, Executable, Fence, Result, TensorType};
 use std::sync::Arc;
@@ -113,19 +113,14 @@ impl Work {
                 let exe = own_executable(executable.as_ref(), gpu)?;
                 let ins = parts(inputs, exe.inputs(), "input", gpu)?;
                 let outs = parts(outputs, exe.outputs(), "output", gpu)?;
-                check_distinct(&ins, &outs)?;
+                check_distinct(inputs, outputs)?;
                 let commands = if timed { exe.timed(lane, &ins, &outs) } else { exe.recording(lane, &ins, &outs) }?;
                 let executable = Some(Arc::clone(executable));
                 Ok(Self { commands, outputs: outs.len(), parts: ins.into_iter().chain(outs).collect(), executable })
             }
-            Command::Copy { from, to } if from.len != to.len => {
-                Err(Error::invalid(format!("a copy from {} bytes to {}", from.len, to.len)))
-            }
             Command::Copy { from, to } => {
+                check_copy(from, to)?;
                 let (from, to) = (Part::of(from, gpu)?, Part::of(to, gpu)?);
-                if from.overlaps(&to) {
-                    return Err(Error::invalid("a copy between parts that overlap"));
-                }
                 let key = (lane, [(from.id, from.offset), (to.id, to.offset)], to.len, None);
                 let commands = core.moves.lock().get_or(key, || moves::copied(gpu, &from, &to).map(Arc::new))?;
                 Ok(Self { commands, parts: [from, to].into_iter().collect(), outputs: 1, executable: None })
@@ -150,11 +145,7 @@ impl Part {
         let buffer = buffer.filter(|b| Arc::ptr_eq(b.gpu(), gpu));
         let foreign = || Error::invalid("a buffer of another device, or from before a reset; allocate it again");
         let buffer = buffer.ok_or_else(foreign)?;
-        let end = binding.offset.checked_add(binding.len).filter(|&e| e <= buffer.len());
-        if end.is_none() {
-            let (offset, len, has) = (binding.offset, binding.len, buffer.len());
-            return Err(Error::invalid(format!("bytes {offset}+{len} are outside a buffer of {has}")));
-        }
+        check_range(binding)?;
         let (id, raw) = (buffer.id, buffer.raw());
         Ok(Self { buffer: Arc::clone(&binding.buffer), raw, id, offset: binding.offset, len: binding.len })
     }
@@ -162,10 +153,6 @@ impl Part {
     /// Handle, first byte, and the bytes that commands may touch there: whole words, which every buffer has.
     pub(crate) fn place(&self) -> (vk::Buffer, u64, u64) {
         (self.raw, self.offset as u64, (self.len as u64).next_multiple_of(4))
-    }
-
-    fn overlaps(&self, other: &Self) -> bool {
-        self.id == other.id && self.offset < other.offset + other.len && other.offset < self.offset + self.len
     }
 }
 
@@ -175,31 +162,10 @@ fn own_executable<'e>(executable: &'e dyn Executable, gpu: &Arc<Gpu>) -> Result<
     exe.filter(|e| Arc::ptr_eq(e.gpu(), gpu)).ok_or_else(foreign)
 }
 
+/// The bindings of one side, checked, as parts.
 fn parts(bindings: &[Binding], types: &[TensorType], what: &str, gpu: &Arc<Gpu>) -> Result<Few<Part>> {
-    if bindings.len() != types.len() {
-        let (found, expected) = (bindings.len(), types.len());
-        return Err(Error::invalid(format!("{found} {what} bindings, the executable has {expected} {what}s")));
-    }
     let alignment = usize::try_from(gpu.found.traits.alignment).unwrap_or(usize::MAX);
-    let one = |(i, (b, ty)): (usize, (&Binding, &TensorType))| {
-        if ty.byte_len() != Some(b.len) {
-            return Err(Error::invalid(format!("{what} {i}: {} bytes bound, {ty} needs {:?}", b.len, ty.byte_len())));
-        }
-        if !b.offset.is_multiple_of(alignment) {
-            let what = format!("{what} {i} begins at byte {}, the device needs multiples of {alignment}", b.offset);
-            return Err(Error::invalid(what));
-        }
-        Part::of(b, gpu).map_err(|e| Error::invalid(format!("{what} {i}: {e}")))
-    };
-    bindings.iter().zip(types).enumerate().map(one).collect()
-}
-
-/// An output does not overlap anything else that is bound.
-fn check_distinct(ins: &[Part], outs: &[Part]) -> Result<()> {
-    for (i, out) in outs.iter().enumerate() {
-        if outs[i + 1..].iter().chain(ins).any(|other| other.overlaps(out)) {
-            return Err(Error::invalid(format!("the memory of output {i} is bound twice; give it bytes of its own")));
-        }
-    }
-    Ok(())
+    check_bindings(bindings, types, what, alignment)?;
+    let one = |(i, b)| Part::of(b, gpu).map_err(|e| Error::invalid(format!("{what} {i}: {e}")));
+    bindings.iter().enumerate().map(one).collect()
 }

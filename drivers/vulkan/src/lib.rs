@@ -6,7 +6,7 @@
 //! Reading order:
 //!
 //! 1. `instance`, `messages`, `probe`, `options`: loader, validation, what a device offers, what is asked of it;
-//! 2. `gpu`, `memory`, `ledger`, `transfers`, `buffer`: the logical device and its memory;
+//! 2. `gpu`, `retired`, `memory`, `ledger`, `transfers`, `buffer`: the logical device and its memory;
 //! 3. `spirv`, `pipeline`, `cache`: kernels become pipelines, which are kept on disk;
 //! 4. `record`, `executable`, `moves`, `lru`: recorded command buffers, one per set of bindings;
 //! 5. `fence`, `job`, `line`, `engine`, `queue`: who waits for whom, and how failures travel;
@@ -45,6 +45,7 @@ mod probe;
 mod profile;
 mod queue;
 mod record;
+mod retired;
 mod selftest;
 mod spirv;
 mod transfers;

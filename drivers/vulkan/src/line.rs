@@ -1,5 +1,6 @@
 //! The jobs of the queues and those that the device has; what comes next.
 
+use crate::gpu::Few;
 use crate::job::Job;
 use ottava_hal::{Error, Status};
 use std::collections::VecDeque;
@@ -161,9 +162,9 @@ impl State {
 
     /// The first submission in flight of each lane that has one, and how long to wait for them at most; none if there are
     /// none.
-    pub(crate) fn flying(&self, slice: Duration) -> Option<(smallvec::SmallVec<[(usize, u64); 4]>, Duration)> {
+    pub(crate) fn flying(&self, slice: Duration) -> Option<(Few<(usize, u64)>, Duration)> {
         let first = |(lane, (_, flights)): (usize, &(u64, VecDeque<Flight>))| Some((lane, flights.front()?.serial));
-        let all: smallvec::SmallVec<[_; 4]> = self.lanes.iter().enumerate().filter_map(first).collect();
+        let all: Few<_> = self.lanes.iter().enumerate().filter_map(first).collect();
         let left = self.next_time().map(|t| t.saturating_duration_since(Instant::now()));
         (!all.is_empty()).then(|| (all, left.map_or(slice, |l| l.clamp(Duration::from_millis(1), slice))))
     }

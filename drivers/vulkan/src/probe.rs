@@ -130,12 +130,11 @@ fn traits(instance: &Instance, physical: vk::PhysicalDevice) -> Result<Traits, S
 fn compute_family(instance: &Instance, physical: vk::PhysicalDevice) -> Option<(u32, u32, u32)> {
     // SAFETY: a query of a device of the living instance.
     let families = unsafe { instance.raw.get_physical_device_queue_family_properties(physical) };
-    let computes = |f: &&vk::QueueFamilyProperties| f.queue_flags.contains(vk::QueueFlags::COMPUTE);
-    let alone = |f: &&vk::QueueFamilyProperties| !f.queue_flags.contains(vk::QueueFlags::GRAPHICS);
-    let (_, family) = (families.iter().filter(computes).filter(alone).next())
-        .or_else(|| families.iter().find(computes))
-        .map(|f| ((), f))?;
-    let index = families.iter().position(|f| std::ptr::eq(f, family))?;
+    let computes = |f: &vk::QueueFamilyProperties| f.queue_flags.contains(vk::QueueFlags::COMPUTE);
+    let draws = |f: &vk::QueueFamilyProperties| f.queue_flags.contains(vk::QueueFlags::GRAPHICS);
+    let alone = families.iter().position(|f| computes(f) && !draws(f));
+    let index = alone.or_else(|| families.iter().position(computes))?;
+    let family = &families[index];
     Some((u32::try_from(index).ok()?, family.queue_count.min(MAX_QUEUES), family.timestamp_valid_bits))
 }
 

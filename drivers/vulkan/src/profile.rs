@@ -1,4 +1,4 @@
-//! Timestamps of the device as times of nodes, and the profiles of a queue.
+//! Timestamps of the device as times of nodes.
 //!
 //! The device counts ticks; where it offers calibrated timestamps, one reading of its clock beside the host's says when a
 //! tick was. Elsewhere the last tick is taken as the moment at which the end was noticed.
@@ -10,34 +10,7 @@ use ash::vk;
 use ottava_gpu::Step;
 use ottava_hal::Result;
 use ottava_hal::device::{NodeTime, Profile, WorkKind};
-use parking_lot::Mutex;
-use std::collections::VecDeque;
 use std::time::{Duration, Instant};
-
-/// Profiles that nobody has taken are dropped beyond this number, oldest first.
-const KEPT_PROFILES: usize = 64;
-
-/// Profiles of a queue's finished submissions.
-#[derive(Default)]
-pub(crate) struct Profiles(Mutex<VecDeque<(u64, Profile)>>);
-
-impl Profiles {
-    /// Keeps a profile.
-    pub(crate) fn put(&self, id: u64, profile: Profile) {
-        let mut kept = self.0.lock();
-        if kept.len() == KEPT_PROFILES {
-            kept.pop_front();
-        }
-        kept.push_back((id, profile));
-    }
-
-    /// Takes a profile.
-    pub(crate) fn take(&self, id: u64) -> Option<Profile> {
-        let mut kept = self.0.lock();
-        let i = kept.iter().position(|(found, _)| *found == id)?;
-        kept.remove(i).map(|(_, profile)| profile)
-    }
-}
 
 /// A span of ticks of one node.
 struct Span {

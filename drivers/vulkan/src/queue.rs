@@ -3,7 +3,7 @@
 use crate::device::Shared;
 use crate::engine::Engine;
 use crate::job::{Job, Work, points};
-use crate::profile::Profiles;
+use ottava_gpu::engine::Profiles;
 use ottava_hal::device::Profile;
 use ottava_hal::{Queue, Result, Submission};
 use parking_lot::Mutex;

@@ -40,5 +40,6 @@ mod tests;
 pub use self::core::Core;
 pub use backend::{Backend, Completion};
 pub use bindings::{check_bindings, check_copy, check_distinct, check_range};
+pub use profiles::Profiles;
 pub use queue::EngineQueue;
 pub use worker::Engine;

@@ -9,11 +9,11 @@ const KEPT_PROFILES: usize = 64;
 
 /// Profiles of a queue's finished submissions.
 #[derive(Default)]
-pub(super) struct Profiles(Mutex<VecDeque<(u64, Profile)>>);
+pub struct Profiles(Mutex<VecDeque<(u64, Profile)>>);
 
 impl Profiles {
     /// Keeps a profile.
-    pub(super) fn put(&self, id: u64, profile: Profile) {
+    pub fn put(&self, id: u64, profile: Profile) {
         let mut kept = self.0.lock();
         if kept.len() == KEPT_PROFILES {
             kept.pop_front();
@@ -22,7 +22,7 @@ impl Profiles {
     }
 
     /// Takes a profile.
-    pub(super) fn take(&self, id: u64) -> Option<Profile> {
+    pub fn take(&self, id: u64) -> Option<Profile> {
         let mut kept = self.0.lock();
         let i = kept.iter().position(|(found, _)| *found == id)?;
         kept.remove(i).map(|(_, profile)| profile)

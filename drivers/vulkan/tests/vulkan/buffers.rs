@@ -139,7 +139,7 @@ fn lent_memory_is_read_and_written_where_it_is() {
 fn memory_that_the_host_cannot_reach_is_staged() {
     let Some(device) = device("staging on Vulkan", &[("memory", "staged")]) else { return };
     // More than the staging buffer holds.
-    let bytes: Vec<u8> = (0..9_000_001u32).map(|i| (i * 31 >> 3) as u8).collect();
+    let bytes: Vec<u8> = (0..9_000_001u32).map(|i| ((i * 31) >> 3) as u8).collect();
     let large = buffer(device.as_ref(), &bytes);
     let mut part = vec![0; 5_000_003];
     large.read(3_999_998, &mut part).unwrap();

@@ -1,5 +1,7 @@
 //! What the tests share: a device, submissions, and a comparison with the reference.
 
+#![allow(unsafe_code)] // the loader takes the driver's file from the environment alone
+
 use ottava_driver_vulkan::{Messages, VulkanDevice, VulkanDriver};
 use ottava_gpu::testing::skip;
 use ottava_hal::{
@@ -86,7 +88,6 @@ fn choose_driver() {
         if let (false, Some(file)) = (chosen, files.into_iter().find(is_software)) {
             for variable in ["VK_DRIVER_FILES", "VK_ICD_FILENAMES"] {
                 // SAFETY: tests reach Vulkan, which reads the environment, through this function only; it runs once.
-                #[allow(unsafe_code)] // the loader takes the file from the environment alone
                 unsafe {
                     std::env::set_var(variable, &file);
                 }
@@ -161,10 +162,9 @@ pub fn is_close(found: &[u8], expect: &Tensor) -> bool {
     }
     let Some(found) = floats(expect.dtype(), found) else { return false };
     let Some(expect) = floats(expect.dtype(), expect.bytes()) else { return false };
-    found
-        .iter()
-        .zip(&expect)
-        .all(|(f, e)| f.to_bits() == e.to_bits() || f.is_nan() && e.is_nan() || f == e || (f - e).abs() <= 1e-6 + 1e-5 * e.abs())
+    found.iter().zip(&expect).all(|(f, e)| {
+        f.to_bits() == e.to_bits() || f.is_nan() && e.is_nan() || f == e || (f - e).abs() <= 1e-6 + 1e-5 * e.abs()
+    })
 }
 
 fn floats(dtype: DataType, bytes: &[u8]) -> Option<Vec<f32>> {
@@ -187,7 +187,6 @@ pub fn dequantize(n: usize) -> (Program, Tensor) {
         nodes: vec![node],
         inputs: vec![ValueId(0)],
         outputs: vec![ValueId(1)],
-        ..Program::default()
     };
     let data: Vec<i64> = (0..n as i64).map(|i| i * 7 % 251 - 125).collect();
     (program, Tensor::from_ints(DataType::S8, &[n], &data).unwrap())
