@@ -102,6 +102,7 @@ pub static KERNELS: &[Kernel] = &[
     kernel!("reduce", 5, with ["functions.h"]),
     kernel!("relayout", 3),
     kernel!("resample", 4, with ["functions.h"]),
+    kernel!("selftest", 3),
     kernel!("softmax", 5, with ["functions.h", "fixed.h"]),
     kernel!("softmax", 5, with ["functions.h", "fixed.h"], "softmax.wide", ["WIDE"], [Int64]),
     kernel!("take", 4, with ["functions.h"]),
