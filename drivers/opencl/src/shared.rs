@@ -62,9 +62,9 @@ impl Shared {
         event.map(|e| drop(Event::new(e))).map_err(|e| failed("a write of a buffer", e))
     }
 
-    /// Fills a new buffer with zeros.
+    /// Fills whole words of a new buffer with zeros.
     pub(crate) fn clear(&self, mem: &Mem, bytes: usize) -> Result<()> {
-        drop(fill(&self.transfers, mem, &[0], 0, bytes)?);
+        drop(fill(&self.transfers, mem, &[0; 4], 0, bytes)?);
         finish(self.transfers.get()).map_err(|e| failed("a new buffer", e))
     }
 }

@@ -4,6 +4,12 @@ use crate::common::{compile, describe, device, is_close, run};
 use ottava_hal::{Device, Tensor};
 use ottava_reference::Interpreter;
 
+/// A checker of memory may lose track of copies of parts of words, which inputs that do not end at a word need; then
+/// `OTTAVA_WHOLE_WORDS` leaves those cases out.
+fn is_left_out(inputs: &[Tensor]) -> bool {
+    std::env::var_os("OTTAVA_WHOLE_WORDS").is_some() && inputs.iter().any(|x| !x.bytes().len().is_multiple_of(4))
+}
+
 fn check_cases(device: &dyn Device) -> usize {
     let (mut n_cases, mut wrong) = (0, Vec::new());
     for case in ottava_ops::all().flat_map(|op| op.cases()) {
@@ -13,6 +19,9 @@ fn check_cases(device: &dyn Device) -> usize {
         }
         let runtime = case.inputs.iter().flatten().filter(|x| !x.constant);
         let inputs: Vec<Tensor> = runtime.map(|x| x.tensor.clone()).collect();
+        if is_left_out(&inputs) {
+            continue;
+        }
         let expect = Interpreter::new(&program).unwrap().run(&inputs).unwrap();
         let found = run(device, &compile(device, &program), &inputs);
         let found = found.unwrap_or_else(|e| panic!("{}: {e}", describe(&program)));
