@@ -100,7 +100,7 @@ impl VulkanDevice {
 }
 
 fn start(instance: &Arc<Instance>, found: &Found, settings: &Settings) -> Result<Engine> {
-    Engine::start(Gpu::new(Arc::clone(instance), found.clone(), settings.cache.as_deref())?)
+    Engine::start(Gpu::new(Arc::clone(instance), found.clone(), settings)?)
 }
 
 impl Device for VulkanDevice {

@@ -1,10 +1,11 @@
 //! The logical device and everything that lives as long as it does: queues, semaphores of progress, memory.
 //!
-//! A *lane* is one queue of the device. Its progress is a timeline: submission number `n` of the lane sets it to `n`.
+//! A *lane* is a queue of the device, or a share of one. Its progress is a timeline: submission number `n` of the lane sets it to `n`.
 //! What is made of the device (buffers, recordings, fences) holds it, so nothing is destroyed before its parts.
 
 use crate::instance::Instance;
 use crate::ledger::Ledger;
+use crate::options::Settings;
 use crate::pipeline::Pipelines;
 use crate::probe::Found;
 use crate::retired::Retired;
@@ -16,10 +17,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// One queue of the device.
+/// A row of submissions of which each begins when the one before is done.
 pub(crate) struct Lane {
-    /// A queue takes one call at a time.
-    pub queue: Mutex<vk::Queue>,
+    /// A queue takes one call at a time. Lanes share one where the device has fewer queues.
+    pub queue: Arc<Mutex<vk::Queue>>,
     /// The timeline of finished submissions.
     pub progress: vk::Semaphore,
     /// The number of the last submission that was handed over.
@@ -43,7 +44,7 @@ pub(crate) struct Gpu {
 
 impl Gpu {
     /// Makes a logical device.
-    pub(crate) fn new(instance: Arc<Instance>, found: Found, cache: Option<&std::path::Path>) -> Result<Arc<Self>> {
+    pub(crate) fn new(instance: Arc<Instance>, found: Found, settings: &Settings) -> Result<Arc<Self>> {
         let raw = create(&instance, &found)?;
         // SAFETY: a query of a device of the living instance.
         let memory = unsafe { instance.raw.get_physical_device_memory_properties(found.physical) };
@@ -52,7 +53,7 @@ impl Gpu {
             has(ext::external_memory_host::NAME).then(|| ext::external_memory_host::Device::new(&instance.raw, &raw));
         let calibrated = found.traits.calibrated.then(|| ext::calibrated_timestamps::Device::new(&instance.raw, &raw));
         let ledger = Ledger::new(found.traits.memory);
-        let pipelines = Pipelines::new(&raw, &found.traits, cache);
+        let pipelines = Pipelines::new(&raw, &found.traits, settings.cache.as_deref());
         let mut gpu = Self {
             raw,
             lanes: Vec::new(),
@@ -66,11 +67,12 @@ impl Gpu {
             ids: 0.into(),
             found,
         };
-        for index in 0..gpu.found.traits.n_queues {
-            // SAFETY: the queue was asked for when the device was made.
-            let queue = unsafe { gpu.raw.get_device_queue(gpu.found.traits.family, index) };
+        // SAFETY: the queues were asked for when the device was made.
+        let queue = |index| unsafe { gpu.raw.get_device_queue(gpu.found.traits.family, index) };
+        let queues: Vec<_> = (0..gpu.found.traits.n_queues).map(|i| Arc::new(Mutex::new(queue(i)))).collect();
+        for queue in queues.iter().cycle().take(settings.queues.unwrap_or(queues.len())) {
             let progress = gpu.timeline(0)?;
-            gpu.lanes.push(Lane { queue: Mutex::new(queue), progress, submitted: AtomicU64::new(0) });
+            gpu.lanes.push(Lane { queue: Arc::clone(queue), progress, submitted: AtomicU64::new(0) });
         }
         Ok(Arc::new(gpu))
     }

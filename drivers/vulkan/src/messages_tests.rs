@@ -3,6 +3,7 @@
 use crate::gpu::Gpu;
 use crate::instance::Instance;
 use crate::memory::{Memory, Use};
+use crate::options::Settings;
 use crate::probe;
 use crate::record::{Commands, copy};
 use ash::vk;
@@ -13,7 +14,7 @@ use std::time::Duration;
 fn gpu(what: &str) -> Option<Arc<Gpu>> {
     let opened = Instance::validated().and_then(|instance| {
         let found = probe::find(&instance)?.swap_remove(0);
-        Gpu::new(instance, found, None)
+        Gpu::new(instance, found, &Settings::default())
     });
     opened.inspect_err(|e| skip(what, &e.to_string())).ok()
 }

@@ -15,6 +15,8 @@ pub(crate) struct Settings {
     pub validation: bool,
     /// Folder of pipeline caches; `None` keeps none.
     pub cache: Option<PathBuf>,
+    /// Lanes on which submissions overlap; `None` takes as many as the device has queues.
+    pub queues: Option<usize>,
     /// Buffers go through a staging buffer even where the host could reach them.
     pub staged: bool,
 }
@@ -33,6 +35,7 @@ pub(crate) fn schema() -> Vec<OptionSpec> {
         ),
         OptionSpec::new("work_group", "auto", "auto, or invocations of a work-group"),
         choice("validation", &["off", "on"], "the validation layers check every call; what they say is an error"),
+        OptionSpec::new("queues", "auto", "auto, or on how many of the device's queues submissions go, 1 to 4"),
         OptionSpec::new("cache", "off", "off, or the folder in which compiled pipelines are kept"),
         choice(
             "memory",
@@ -62,6 +65,13 @@ pub(crate) fn parse(options: &Options) -> Result<Settings> {
             Some(group.ok_or_else(|| bad("work_group", n, "auto or a number of invocations"))?)
         }
     };
+    let queues = match text("queues") {
+        None | Some("auto") => None,
+        Some(n) => {
+            let number = n.parse().ok().filter(|n| (1..=4).contains(n));
+            Some(number.ok_or_else(|| bad("queues", n, "auto or a number from 1 to 4"))?)
+        }
+    };
     let dot = match text("dot") {
         Some("plain") => Some(Dot::Plain),
         Some("packed") => Some(Dot::Packed),
@@ -70,6 +80,7 @@ pub(crate) fn parse(options: &Options) -> Result<Settings> {
     Ok(Settings {
         dot,
         work_group,
+        queues,
         validation: text("validation") == Some("on"),
         cache: text("cache").filter(|t| *t != "off").map(PathBuf::from),
         staged: text("memory") == Some("staged"),
@@ -100,6 +111,7 @@ mod tests {
         assert!(message("dots", "x").contains("it has dot, work_group"));
         assert!(message("dot", "x").contains("expected auto, plain, packed"));
         assert!(message("validation", "yes").contains("expected off, on"));
+        assert!(message("queues", "5").contains("from 1 to 4"));
         assert!(message("work_group", "0").contains("number of invocations"));
     }
 }

@@ -37,6 +37,7 @@ fn operator_cases_have_the_answers_of_the_reference() {
 fn every_size_of_a_work_group_has_the_same_answers() {
     let Some(device) = device("sizes of work-groups on Vulkan", &[]) else { return };
     let largest = device.target().max_group.to_string();
+    drop(device);
     for size in ["1", "7", &largest] {
         let options = [("work_group", size)];
         let Some(device) = crate::common::device("sizes of work-groups on Vulkan", &options) else { return };
@@ -54,5 +55,14 @@ fn the_device_passes_the_test_of_its_arithmetic_with_every_size_of_a_work_group(
         let found = run(device.as_ref(), &exe, &[]).unwrap();
         assert_eq!(ottava_gpu::selftest::check(&found[0]), Ok(()));
         assert!(device.serialize(exe.as_ref()).is_err(), "it has no program");
+    }
+}
+
+#[test]
+fn both_dot_products_have_the_same_answers() {
+    for dot in ["plain", "packed"] {
+        let what = format!("operator cases with {dot} dot products on Vulkan");
+        let Some(device) = device(&what, &[("dot", dot)]) else { return };
+        println!("{} operator cases with {dot} dot products", check_cases(device.as_ref()));
     }
 }

@@ -53,6 +53,10 @@ pub fn device(what: &str, options: &[(&str, &str)]) -> Option<Checked> {
             skip("validation layers", "VK_LAYER_KHRONOS_validation is not installed");
             unchecked(what, options)
         }
+        Some(Err(e)) if e.to_string().contains("no integer dot product") => {
+            skip(what, &e.to_string());
+            None
+        }
         opened => opened.map(|d| d.unwrap()),
     }
 }
@@ -74,11 +78,13 @@ fn open(what: &str, options: &[(&str, &str)]) -> Option<Result<Checked>> {
     Some(opened.map(|device| Checked { messages: device.messages(), device: Some(device) }))
 }
 
-/// Tests run on the software driver, unless the environment names another.
+/// Tests run on the software driver, unless the environment names another or asks for what the machine has
+/// (`OTTAVA_GPU`).
 fn choose_driver() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        let chosen = ["VK_DRIVER_FILES", "VK_ICD_FILENAMES"].into_iter().any(|v| std::env::var_os(v).is_some());
+        let chosen =
+            ["VK_DRIVER_FILES", "VK_ICD_FILENAMES", "OTTAVA_GPU"].into_iter().any(|v| std::env::var_os(v).is_some());
         let folders = ["/usr/share/vulkan/icd.d", "/usr/local/share/vulkan/icd.d", "/etc/vulkan/icd.d"];
         let files = folders.iter().filter_map(|f| std::fs::read_dir(f).ok()).flatten().flatten().map(|f| f.path());
         let is_software = |p: &std::path::PathBuf| {

@@ -14,7 +14,11 @@ struct Setup {
 }
 
 fn setup(what: &str) -> Option<Setup> {
-    let device = device(what, &[])?;
+    setup_with(what, &[])
+}
+
+fn setup_with(what: &str, options: &[(&str, &str)]) -> Option<Setup> {
+    let device = device(what, options)?;
     let (program, input) = dequantize(1000);
     let exe = compile(device.as_ref(), &program);
     Some(Setup { device, program, exe, input })
@@ -158,7 +162,16 @@ fn a_profile_has_a_time_for_each_node() {
 
 #[test]
 fn work_that_is_on_its_way_is_waited_for_by_the_device_and_failures_still_travel() {
-    let Some(s) = setup("chains on Vulkan") else { return };
+    chain(&[]);
+}
+
+#[test]
+fn lanes_of_the_device_wait_for_each_other() {
+    chain(&[("queues", "3")]);
+}
+
+fn chain(options: &[(&str, &str)]) {
+    let Some(s) = setup_with("chains on Vulkan", options) else { return };
     let queues: Vec<_> = (0..3).map(|_| s.device.create_queue().unwrap()).collect();
     let (gate, chain) = (s.device.create_fence(0).unwrap(), s.device.create_fence(7).unwrap());
     let words = buffer(s.device.as_ref(), &[0; 4096]);
@@ -227,4 +240,25 @@ fn whoever_listens_hears_once_and_may_submit_again() {
     queue.submit(&run).unwrap();
     second.wait(1, LONG).unwrap();
     assert_eq!(again.heard.load(std::sync::atomic::Ordering::SeqCst), 1);
+}
+
+#[test]
+fn runs_of_one_program_on_several_lanes_keep_apart() {
+    let Some(device) = device("lanes on Vulkan", &[("queues", "4")]) else { return };
+    let (program, x) = dequantize(5001);
+    let exe = compile(device.as_ref(), &program);
+    let expect = reference(&program, std::slice::from_ref(&x));
+    let queues: Vec<_> = (0..4).map(|_| device.create_queue().unwrap()).collect();
+    let fences: Vec<_> = (0..4).map(|_| device.create_fence(0).unwrap()).collect();
+    for round in 1..=6u64 {
+        let mut kept = Vec::new();
+        for (queue, fence) in queues.iter().zip(&fences) {
+            let (mut run, outs) = submission(device.as_ref(), &exe, std::slice::from_ref(&x));
+            run.signals = vec![(Arc::clone(fence), round)];
+            queue.submit(&run).unwrap();
+            kept.push(outs);
+        }
+        fences.iter().for_each(|f| f.wait(round, LONG).unwrap());
+        kept.iter().for_each(|outs| assert_eq!(contents(outs), expect));
+    }
 }
