@@ -52,3 +52,9 @@ fn every_size_of_a_work_group_has_the_same_answers() {
         println!("{} operator cases with work-groups of {size}", check_cases(device.as_ref()));
     }
 }
+
+#[test]
+fn the_device_passes_the_test_of_its_arithmetic() {
+    let Some(device) = device("arithmetic of the OpenCL device", &[]) else { return };
+    assert!(device.target().exact, "what was wrong is in the log");
+}
