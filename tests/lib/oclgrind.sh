@@ -34,7 +34,8 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 printf '%s\n' "$runtime" >"$work/oclgrind.icd"
 export OCL_ICD_VENDORS=$work OCLGRIND_LOG=$work/log
-export OCLGRIND_DATA_RACES=1 OCLGRIND_CHECK_API=1 OCLGRIND_BUILD_OPTIONS=-cl-opt-disable OTTAVA_OPENCL_WORKER=off
+export OCLGRIND_DATA_RACES=1 OCLGRIND_CHECK_API=1 OCLGRIND_BUILD_OPTIONS=-cl-opt-disable
+export OTTAVA_OPENCL_WORKER=off
 
 # check NAME TEST...: runs tests, which must find the device; any message fails.
 check() {

@@ -34,8 +34,8 @@ fn own_kernel_cache() {
         if std::env::var_os("POCL_CACHE_DIR").is_none() {
             let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("pocl");
             std::fs::create_dir_all(&folder).unwrap();
-            // SAFETY: tests reach OpenCL, which reads the environment, through this function only, and it runs once.
             #[allow(unsafe_code)] // the library takes the folder from the environment alone
+            // SAFETY: tests reach OpenCL, which reads the environment, through this function only, and it runs once.
             unsafe {
                 std::env::set_var("POCL_CACHE_DIR", folder);
             }
@@ -132,7 +132,6 @@ pub fn dequantize(n: usize) -> (Program, Tensor) {
         nodes: vec![node],
         inputs: vec![ValueId(0)],
         outputs: vec![ValueId(1)],
-        ..Program::default()
     };
     let data: Vec<i64> = (0..n as i64).map(|i| i * 7 % 251 - 125).collect();
     (program, Tensor::from_ints(DataType::S8, &[n], &data).unwrap())
