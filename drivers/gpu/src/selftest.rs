@@ -206,8 +206,7 @@ pub fn check(found: &[u8]) -> Result<(), String> {
         return Err(format!("{} bytes of answers to {} questions", found.len(), questions.len()));
     }
     let answers = found.chunks_exact(4).map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]]));
-    let wrong: Vec<(&Question, u32)> =
-        questions.iter().zip(answers).filter(|(q, found)| *found != q.answer).collect();
+    let wrong: Vec<(&Question, u32)> = questions.iter().zip(answers).filter(|(q, found)| *found != q.answer).collect();
     let Some((first, found)) = wrong.first() else { return Ok(()) };
     Err(format!(
         "{} of {} answers are wrong; the first: {:?} {:x?} gives {found:#x}, not {:#x}",

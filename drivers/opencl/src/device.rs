@@ -3,20 +3,22 @@
 use crate::backend::ClBackend;
 use crate::buffer::ClBuffer;
 use crate::executable::ClExecutable;
+use crate::job::own;
 use crate::options::Settings;
 use crate::probe::Found;
+use crate::selftest;
 use ottava_gpu::engine::{Core, Engine, EngineQueue};
-use ottava_gpu::{Target, assess, capability, lower};
+use ottava_gpu::{Target, assess, blob, capability, lower};
 use ottava_hal::fault::Fault;
 use ottava_hal::host::HostMemory;
 use ottava_hal::{
-    Buffer, BufferDesc, Capability, CompileOptions, Cost, Device, DeviceInfo, Executable, Fence, Program, Queue,
-    Result, Verdict,
+    BlobKey, Buffer, BufferDesc, Capability, CompileOptions, Cost, Device, DeviceInfo, Error, Executable, Fence,
+    Program, Queue, Reason, Result, Verdict,
 };
 use std::sync::Arc;
 
-/// What the host spends to enqueue a kernel, nanoseconds.
-const LAUNCH_NS: u64 = 5_000;
+/// Begins the bytes of an executable.
+const BLOB: &[u8; 4] = b"OCLB";
 
 /// One OpenCL device.
 pub struct OpenCLDevice {
@@ -31,7 +33,8 @@ impl OpenCLDevice {
     pub(crate) fn open(found: &Found, settings: &Settings) -> Result<Self> {
         let core = Core::new(ClBackend::open(found, settings)?);
         let engine = Arc::new(if settings.in_caller { Engine::without_thread(core) } else { Engine::start(core)? });
-        let target = found.target(settings);
+        let mut target = found.target(settings);
+        target.exact = selftest::passes(&engine, &target)?;
         let info = DeviceInfo { sync_only: settings.in_caller, ..found.info() };
         Ok(Self { info, capability: capability(&target), target, engine })
     }
@@ -50,6 +53,15 @@ impl OpenCLDevice {
     fn core(&self) -> &Core<ClBackend> {
         &self.engine.core
     }
+
+    fn build(&self, program: &Program) -> Result<Arc<dyn Executable>> {
+        self.core().check()?;
+        let recipe = lower(program, &self.target)?;
+        let steps = recipe.steps.len();
+        let exe = ClExecutable::new(&self.core().backend.shared(), recipe, Some(program.clone()))?;
+        tracing::debug!(program = %program.name, nodes = program.nodes.len(), steps, device = %self.info.id, "compiled");
+        Ok(Arc::new(exe))
+    }
 }
 
 impl Device for OpenCLDevice {
@@ -66,18 +78,25 @@ impl Device for OpenCLDevice {
     }
 
     fn estimate(&self, program: &Program) -> Result<Cost> {
-        let recipe = lower(program, &self.target)?;
-        let time_ns = self.info.link.latency_ns + LAUNCH_NS * recipe.steps.len() as u64;
-        Ok(Cost { time_ns, ..Cost::default() })
+        let is_cpu = self.core().backend.shared().found.traits.is_cpu;
+        Ok(ottava_gpu::estimate(&lower(program, &self.target)?, is_cpu))
     }
 
-    fn compile(&self, program: &Program, _: &CompileOptions) -> Result<Arc<dyn Executable>> {
-        self.core().check()?;
-        let recipe = lower(program, &self.target)?;
-        let steps = recipe.steps.len();
-        let exe = ClExecutable::new(&self.core().backend.shared(), recipe)?;
-        tracing::debug!(program = %program.name, steps, device = %self.info.id, "compiled");
-        Ok(Arc::new(exe))
+    fn compile(&self, program: &Program, options: &CompileOptions) -> Result<Arc<dyn Executable>> {
+        if options.exact_only && !self.target.exact {
+            let what = format!("device `{}` fails the test of its arithmetic; nothing on it is exact", self.info.id);
+            return Err(Error::unsupported(Reason::Other, what));
+        }
+        self.build(program)
+    }
+
+    fn serialize(&self, executable: &dyn Executable) -> Result<Vec<u8>> {
+        let program = own(executable)?.program();
+        blob::write(BLOB, program.ok_or_else(|| Error::invalid("the executable was not compiled from a program"))?)
+    }
+
+    fn deserialize(&self, _: &BlobKey, payload: &[u8]) -> Result<Arc<dyn Executable>> {
+        self.build(&blob::read(BLOB, payload)?)
     }
 
     fn alloc(&self, desc: &BufferDesc) -> Result<Arc<dyn Buffer>> {

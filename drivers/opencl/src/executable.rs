@@ -6,7 +6,7 @@ use crate::shared::Shared;
 use opencl3::command_queue::CommandQueue;
 use opencl3::memory::{CL_MEM_COPY_HOST_PTR, CL_MEM_READ_ONLY};
 use ottava_gpu::{Place, Recipe};
-use ottava_hal::{Executable, Result, TensorType};
+use ottava_hal::{Executable, Program, Result, TensorType};
 use parking_lot::Mutex;
 use std::any::Any;
 use std::ffi::c_void;
@@ -16,6 +16,8 @@ use std::sync::{Arc, Weak};
 pub(crate) struct ClExecutable {
     shared: Arc<Shared>,
     recipe: Recipe,
+    /// What the recipe was made of, for its bytes.
+    program: Option<Program>,
     constants: Mem,
     constant_parts: Parts,
     outsides: Vec<Outside>,
@@ -35,14 +37,14 @@ struct Pooled {
 
 impl ClExecutable {
     /// Uploads the constants, builds every kernel and allocates the memory of a first run.
-    pub(crate) fn new(shared: &Arc<Shared>, mut recipe: Recipe) -> Result<Self> {
+    pub(crate) fn new(shared: &Arc<Shared>, mut recipe: Recipe, program: Option<Program>) -> Result<Self> {
         let mut bytes = std::mem::take(&mut recipe.constants);
         bytes.resize(bytes.len().next_multiple_of(4).max(4), 0);
         let host = bytes.as_mut_ptr().cast::<c_void>();
         let constants = Mem::new(&shared.context, CL_MEM_READ_ONLY | CL_MEM_COPY_HOST_PTR, bytes.len(), host)?;
         let constant_parts = parts(&recipe, Place::Constants, &constants)?;
         let (outsides, pool) = (outsides(&recipe), Mutex::default());
-        let exe = Self { shared: Arc::clone(shared), recipe, constants, constant_parts, outsides, pool };
+        let exe = Self { shared: Arc::clone(shared), recipe, program, constants, constant_parts, outsides, pool };
         let instance = Some(Instance::new(&exe, 0)?);
         exe.pool.lock().push(Pooled { instance, queue: Weak::new(), users: 0 });
         Ok(exe)
@@ -56,6 +58,11 @@ impl ClExecutable {
     /// The recipe, without its constants' bytes.
     pub(crate) fn recipe(&self) -> &Recipe {
         &self.recipe
+    }
+
+    /// The program that it was compiled from.
+    pub(crate) fn program(&self) -> Option<&Program> {
+        self.program.as_ref()
     }
 
     /// The slices of the constants.

@@ -15,6 +15,7 @@ use opencl3::memory::{CL_MEM_READ_WRITE, cl_mem};
 use ottava_gpu::{Dispatch, Place, Recipe, Slice, Step};
 use ottava_hal::{Error, Result, Status};
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::ffi::c_void;
 use std::ptr;
 use std::sync::{Arc, Weak};
@@ -70,9 +71,8 @@ pub(crate) fn outsides(recipe: &Recipe) -> Vec<Outside> {
 pub(crate) fn parts(recipe: &Recipe, place: Place, mem: &Mem) -> Result<Parts> {
     let mut parts = Parts::new();
     for slice in launches(recipe).flat_map(|(_, l)| &l.buffers).filter(|s| s.place == place) {
-        let key = (slice.offset, slice.len);
-        if !parts.contains_key(&key) {
-            parts.insert(key, mem.part(key.0, key.1)?);
+        if let Entry::Vacant(entry) = parts.entry((slice.offset, slice.len)) {
+            entry.insert(mem.part(slice.offset, slice.len)?);
         }
     }
     Ok(parts)

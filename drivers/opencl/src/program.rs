@@ -38,6 +38,11 @@ impl Programs {
         }
     }
 
+    /// What programs are for: platform, device, driver and their versions.
+    pub(crate) fn made_for(&self) -> &str {
+        &self.made_for
+    }
+
     /// How many programs were built from their text.
     pub(crate) fn builds(&self) -> u64 {
         self.builds.load(Ordering::Relaxed)

@@ -74,16 +74,16 @@ struct Lent(Arc<Vec<u64>>);
 
 impl HostMemory for Lent {
     fn bytes(&self) -> &[u8] {
+        #[allow(unsafe_code)] // so is memory that an application lends through the C interface
         // SAFETY: the words are as many bytes; a test reads them only while no submission runs.
-        #[allow(unsafe_code)]
         unsafe {
             std::slice::from_raw_parts(self.0.as_ptr().cast::<u8>(), self.0.len() * 8)
         }
     }
 
     fn bytes_mut(&mut self) -> &mut [u8] {
+        #[allow(unsafe_code)] // as above
         // SAFETY: as above; nobody holds another reference to the bytes while this one is used.
-        #[allow(unsafe_code)]
         unsafe {
             std::slice::from_raw_parts_mut(self.0.as_ptr().cast_mut().cast::<u8>(), self.0.len() * 8)
         }

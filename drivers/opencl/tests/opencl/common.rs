@@ -1,6 +1,7 @@
 //! What the tests share: a device, submissions, and a comparison with the reference.
 
 use ottava_driver_opencl::{OpenCLDevice, OpenCLDriver};
+use ottava_gpu::testing::skip;
 use ottava_hal::{
     Binding, Buffer, BufferDesc, CompileOptions, DataType, Device, Driver, Executable, Node, Options, Program,
     QuantParams, Queue, Result, Submission, Tensor, TensorType, Value, ValueId,
@@ -33,24 +34,13 @@ fn own_kernel_cache() {
         if std::env::var_os("POCL_CACHE_DIR").is_none() {
             let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("pocl");
             std::fs::create_dir_all(&folder).unwrap();
-            // SAFETY: tests reach OpenCL, which reads the environment, through this function only, and it runs once.
             #[allow(unsafe_code)] // the library takes the folder from the environment alone
+            // SAFETY: tests reach OpenCL, which reads the environment, through this function only, and it runs once.
             unsafe {
                 std::env::set_var("POCL_CACHE_DIR", folder);
             }
         }
     });
-}
-
-/// Says on the error output and in the list of skipped tests what was not run.
-pub fn skip(what: &str, why: &str) {
-    eprintln!("skipped: {what}: {why}");
-    if let Some(log) = std::env::var_os("OTTAVA_SKIP_LOG") {
-        use std::io::Write;
-        let file = std::fs::OpenOptions::new().append(true).create(true).open(log);
-        let written = file.and_then(|mut f| writeln!(f, "{what}: {why}"));
-        written.expect("the list of skipped tests can be written");
-    }
 }
 
 /// A buffer with these bytes.
@@ -119,10 +109,7 @@ pub fn is_close(found: &[u8], expect: &Tensor) -> bool {
     }
     let Some(found) = floats(expect.dtype(), found) else { return false };
     let Some(expect) = floats(expect.dtype(), expect.bytes()) else { return false };
-    found
-        .iter()
-        .zip(&expect)
-        .all(|(f, e)| f == e || f.is_nan() && e.is_nan() || (f - e).abs() <= 1e-6 + 1e-5 * e.abs())
+    found.iter().zip(&expect).all(|(f, e)| f == e || f.is_nan() && e.is_nan() || (f - e).abs() <= 1e-6 + 1e-5 * e.abs())
 }
 
 fn floats(dtype: DataType, bytes: &[u8]) -> Option<Vec<f32>> {
@@ -145,7 +132,6 @@ pub fn dequantize(n: usize) -> (Program, Tensor) {
         nodes: vec![node],
         inputs: vec![ValueId(0)],
         outputs: vec![ValueId(1)],
-        ..Program::default()
     };
     let data: Vec<i64> = (0..n as i64).map(|i| i * 7 % 251 - 125).collect();
     (program, Tensor::from_ints(DataType::S8, &[n], &data).unwrap())
