@@ -89,8 +89,12 @@ impl NpuDevice {
 
     /// Every instruction of a program with its times, without running it. A stream that would not run has no times.
     pub fn timed(&self, program: &Program) -> Result<Timed> {
-        let machine = Machine::load(&self.settings.config, self.stream(self.lower(program)?));
-        let machine = machine.map_err(|e| load_error(&e))?;
+        self.timed_stream(self.stream(self.lower(program)?))
+    }
+
+    /// As [`Self::timed`], of a stream; one that the verifier refuses is an error with the instruction and its node.
+    pub fn timed_stream(&self, stream: Stream) -> Result<Timed> {
+        let machine = Machine::load(&self.settings.config, stream).map_err(|e| load_error(&e))?;
         let (steps, costs) = (machine.steps().to_vec(), machine.costs().to_vec());
         Ok(Timed { steps, costs, timing: machine.timing().clone() })
     }

@@ -201,7 +201,6 @@ impl Core {
     fn run(&self, job: &Job) -> Result<()> {
         match self.strike(job) {
             Err(e) if e.status() == Status::DeviceLost => Err(self.lose()),
-            Err(e) if e.status() == Status::Busy => Err(self.hang(job, &e.to_string())),
             result => result,
         }
     }
