@@ -89,7 +89,12 @@ impl NpuDevice {
 
     /// Every instruction of a program with its times, without running it. A stream that would not run has no times.
     pub fn timed(&self, program: &Program) -> Result<Timed> {
-        self.timed_stream(self.stream(self.lower(program)?))
+        self.timed_stream(self.stream_of(program)?)
+    }
+
+    /// The instructions of a program, which nothing has verified yet.
+    pub fn stream_of(&self, program: &Program) -> Result<Stream> {
+        Ok(self.stream(self.lower(program)?))
     }
 
     /// As [`Self::timed`], of a stream; one that the verifier refuses is an error with the instruction and its node.

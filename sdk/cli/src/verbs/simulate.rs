@@ -105,6 +105,8 @@ pub struct Simulated {
     compute: u64,
     stalls: BTreeMap<&'static str, u64>,
     dram_bytes: u64,
+    /// Whether the vector unit multiplies, not the array.
+    on_vector_unit: bool,
 }
 
 impl Args {

@@ -102,7 +102,8 @@ fn row(number: u64) -> Row {
         ..Figures::default()
     };
     let outcome = if number == 2 { Outcome::Invalid("a, \"b\"\nc".into()) } else { Outcome::Done(figures) };
-    Row { number, key: Key { workload: number << 60, chip: 1, point: u64::MAX }, values: vec!["x,y".into()], outcome }
+    let key = Key { workload: number << 60, chip: 1, point: u64::MAX };
+    Row { number, key, workload: "a \"model\", int8.onnx".into(), values: vec!["x,y".into()], outcome }
 }
 
 #[test]
@@ -150,7 +151,7 @@ fn only_points_that_did_the_same_work_compete() {
         .enumerate()
         .map(|(i, &(total_cycles, sram_bytes, elsewhere))| {
             let outcome = Outcome::Done(Figures { total_cycles, sram_bytes, elsewhere, ..Figures::default() });
-            Row { number: i as u64, key: Key::default(), values: vec![], outcome }
+            Row { number: i as u64, key: Key::default(), workload: String::new(), values: vec![], outcome }
         })
         .collect();
     assert_eq!(front(&rows), [true, false, true, false]);

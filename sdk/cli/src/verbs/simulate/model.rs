@@ -10,7 +10,7 @@ use ottava_driver_npu::{NodeCycles, NpuDevice, NpuDriver};
 use ottava_npu::config::NpuConfig;
 use ottava_npu::energy::{self, NO_TABLE};
 use ottava_npu::timing::{N_REASONS, Reason, Timed};
-use ottava_npu::{Counters, layers, sweep};
+use ottava_npu::{Counters, Stream, layers, sweep};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -97,6 +97,12 @@ impl Placed<'_> {
         let name = self.workload.model.origin.file_name();
         let name = name.map_or_else(|| "model".into(), |n| n.to_string_lossy().into_owned());
         on_chip(name, &self.plan, &self.chip, |part| self.chip.timed(&part.program))
+    }
+
+    /// The instructions of each partition of the chip.
+    pub fn streams(&self) -> Result<Vec<Stream>> {
+        let own = self.plan.partitions.iter().filter(|p| p.device == "npu");
+        own.map(|p| self.chip.stream_of(&p.program).map_err(failed)).collect()
     }
 
     /// The same devices with bytes in them.
@@ -198,15 +204,16 @@ impl OnChip {
 
     /// For drawings.
     pub fn simulated(&self) -> Vec<Simulated> {
-        let one = |r: &NodeCycles| Simulated {
+        let one = |(r, shape): (&NodeCycles, &Shape)| Simulated {
             name: r.node.clone(),
             macs: r.macs,
             total: r.total,
             compute: r.compute,
             stalls: r.stalls.clone(),
             dram_bytes: r.dram_bytes,
+            on_vector_unit: shape.mapping == "vector",
         };
-        self.rows.iter().map(one).collect()
+        self.rows.iter().zip(&self.shapes).map(one).collect()
     }
 }
 
@@ -234,7 +241,6 @@ pub fn energy_json(config: &NpuConfig, femtojoules: Option<u128>) -> serde_json:
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ottava_npu::Stream;
     use ottava_npu::isa::{DramAddr, Inst, Local, NodeMark, Opcode, Reg, Region};
 
     /// A load and, not ordered behind it, a store of what it loads.

@@ -12,6 +12,8 @@ use crate::verbs::bench::{quantile, random};
 use ottava::{Session, Tensor};
 use ottava_npu::config::NpuConfig;
 use ottava_npu::layers::{self, Layer};
+use ottava_npu::timing::Timed;
+use ottava_npu::{Stream, Violation};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
@@ -78,29 +80,35 @@ pub fn of_layers(list: &[Layer], config: &NpuConfig, n: u32, answer: &mut Answer
     Ok(())
 }
 
-/// Of a model: tiling, timing and verifying alone, an inference alone, and both together. The outputs of the chip must be
-/// those of the reference before anything is measured.
+/// Of a model: what a chip's compiler and verifier take, the timing of finished instructions, an inference, and timing and
+/// inference together. The outputs of the chip must be those of the reference before anything is measured.
 pub fn of_model(workload: &Workload, config: &NpuConfig, n: u32, cx: &Context, answer: &mut Answer) -> Result<()> {
     let placed = workload.place(config, cx, false)?;
-    let macs = placed.times()?.counters().macs;
+    let (macs, streams) = (placed.times()?.counters().macs, placed.streams()?);
     let session = placed.session()?;
     let inputs = inputs(&session)?;
     let run = || -> Result<Vec<Tensor>> { Ok(session.run_ordered(&inputs, false)?.0) };
-    let equal = run()? == workload.reference(cx)?.run_ordered(&inputs, false)?.0;
-    if !equal {
+    if run()? != workload.reference(cx)?.run_ordered(&inputs, false)?.0 {
         answer.failed = Some("the outputs of the chip are not those of the reference; nothing was measured".to_owned());
         answer.json["speed"] = json!({ "equal_to_reference": false });
         return Ok(());
     }
-    let timing = Slices::of(n, || placed.times().map(drop))?;
+    let time = || -> Result<()> { streams.iter().try_for_each(|stream| timed(config, stream)) };
+    let compiled = Slices::of(n, || placed.times().map(drop))?;
+    let timing = Slices::of(n, time)?;
     let functional = Slices::of(n, || run().map(drop))?;
-    let both = Slices::of(n, || placed.times().and_then(|_| run()).map(drop))?;
+    let both = Slices::of(n, || time().and_then(|()| run()).map(drop))?;
     let figures = json!({
-        "macs": macs, "equal_to_reference": true, "timing": timing.json(macs), "functional": functional.json(macs),
-        "functional_and_timing": both.json(macs),
+        "macs": macs, "equal_to_reference": true, "compile_and_verify": compiled.json(macs), "timing": timing.json(macs),
+        "functional": functional.json(macs), "functional_and_timing": both.json(macs),
     });
     say(answer, figures);
     Ok(())
+}
+
+fn timed(config: &NpuConfig, stream: &Stream) -> Result<()> {
+    let refused = |e: Violation| Failure::Error(ottava::Error::failed(ottava::codes::DEVICE_FAILED, e.to_string()));
+    Timed::of(config, stream).map(drop).map_err(refused)
 }
 
 /// Random valid data.
@@ -114,7 +122,7 @@ fn inputs(session: &Session) -> Result<Vec<Tensor>> {
 
 /// Adds the figures to what was said.
 fn say(answer: &mut Answer, figures: Value) {
-    for what in ["timing", "functional", "functional_and_timing"] {
+    for what in ["compile_and_verify", "timing", "functional", "functional_and_timing"] {
         let Some(f) = figures.get(what) else { continue };
         let number = |key: &str| f[key].as_f64().unwrap_or(0.0);
         answer.text += &format!(
