@@ -76,11 +76,14 @@ impl NpuConfig {
     fn check_dram(&self) -> Rule {
         rate(&["dram", "bytes_per_cycle"], self.dram.bytes_per_cycle())?;
         between(&["dram", "latency"], self.dram.latency(), 0, 1 << 32)?;
-        let Dram::Banked { channels, banks, row_bytes, row_miss, turnaround, bytes_per_cycle, .. } = self.dram else {
+        let Dram::Banked { channels, banks, interleave, row_bytes, row_miss, turnaround, bytes_per_cycle, .. } =
+            self.dram
+        else {
             return Ok(());
         };
         between(&["dram", "channels"], channels.into(), 1, 64)?;
         between(&["dram", "banks"], banks.into(), 1, 1024)?;
+        between(&["dram", "interleave"], interleave.into(), 16, 1 << 20)?;
         between(&["dram", "row_bytes"], row_bytes.into(), 16, 1 << 20)?;
         between(&["dram", "row_miss"], row_miss.into(), 0, 1 << 20)?;
         between(&["dram", "turnaround"], turnaround.into(), 0, 1 << 20)?;

@@ -223,6 +223,9 @@ pub enum Dram {
         channels: u32,
         /// Banks of a channel; each has one row open.
         banks: u32,
+        /// Bytes in one channel before the next one follows.
+        #[serde(default = "interleave")]
+        interleave: u32,
         /// Bytes of a row.
         row_bytes: u32,
         /// Cycles to close a row and open another.
@@ -327,6 +330,11 @@ impl RequantKind {
             Self::Q31Single => Mode::Q31Single,
         }
     }
+}
+
+/// What a burst moves: controllers interleave by 64 bytes to some kilobytes.
+fn interleave() -> u32 {
+    64
 }
 
 impl Dram {

@@ -15,6 +15,7 @@ mod bus;
 mod cost;
 mod engine;
 mod nodes;
+mod rows;
 #[cfg(test)]
 mod tests;
 

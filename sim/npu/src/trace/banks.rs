@@ -73,8 +73,7 @@ impl<'c> Banks<'c> {
 /// Every counter with its name.
 pub(super) fn counters(config: &NpuConfig, timed: &Timed) -> Vec<(String, Edges)> {
     let mut pads = [Banks::new(Space::A, "sram a", &config.sram.a), Banks::new(Space::W, "sram w", &config.sram.w)];
-    let on_bus: BTreeMap<u32, (u64, u64)> =
-        timed.timing.transfers.iter().map(|t| (t.step, (t.start, t.end))).collect();
+    let on_bus: BTreeMap<u32, (u64, u64)> = timed.timing.transfers.iter().map(|t| (t.step, (t.start, t.end))).collect();
     let mut conflicts = Edges::new();
     for span in &timed.timing.spans {
         let at = span.step as usize;
@@ -135,6 +134,9 @@ mod tests {
         let many = Scratchpad { banks: 64, ..pad };
         let many = Banks::new(Space::W, "w", &many);
         assert_eq!(many.edges.len(), 32);
-        assert_eq!((many.label(0), many.label(31)), ("w banks 0-1 words per cycle".into(), "w banks 62-63 words per cycle".into()));
+        assert_eq!(
+            (many.label(0), many.label(31)),
+            ("w banks 0-1 words per cycle".into(), "w banks 62-63 words per cycle".into())
+        );
     }
 }

@@ -57,7 +57,8 @@ fn each_bank_has_a_counter_that_adds_up_to_its_words() {
     ];
     let stream = Stream { commands, regions: [4096; 4], config_hash: config.hash64(), ..Stream::default() };
     let timed = Timed::of(&config, &stream).unwrap();
-    let document: Value = serde_json::from_str(&chrome(&config, &[Part { timed: &timed, offset: 7, nodes: &[] }])).unwrap();
+    let document: Value =
+        serde_json::from_str(&chrome(&config, &[Part { timed: &timed, offset: 7, nodes: &[] }])).unwrap();
     // 1024 bytes are 64 words, written once and read once; in W they begin at bank 2 and go round four.
     let words = |name: &str| sum(&counter(&document, &format!("sram {name} words per cycle")));
     assert!((words("a bank 0") - 128.0).abs() < 1e-6, "{}", words("a bank 0"));
