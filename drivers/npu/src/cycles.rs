@@ -14,7 +14,7 @@ pub struct NodeCycles {
     pub total: u64,
     /// Cycles in which the array or the vector unit worked.
     pub compute: u64,
-    /// The other cycles by reason: `dma_in`, `dma_out`, `issue`, `drain`; reasons without cycles are left out.
+    /// The other cycles by the names of all reasons.
     pub stalls: BTreeMap<&'static str, u64>,
     /// Everything that was counted.
     pub counters: Counters,

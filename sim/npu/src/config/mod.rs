@@ -7,12 +7,16 @@
 
 mod check;
 mod error;
+mod explain;
 mod parse;
+mod places;
 mod presets;
 #[cfg(test)]
 mod tests;
 
 pub use error::ConfigError;
+pub(crate) use explain::explain;
+pub(crate) use places::Keys;
 pub use presets::PRESETS;
 
 use serde::{Deserialize, Serialize};

@@ -39,9 +39,9 @@ impl NodeTime {
         self.end - self.start
     }
 
-    /// Cycles without compute, by the names of their reasons; reasons without cycles are left out.
+    /// Cycles without compute, by the names of all reasons.
     pub fn stalls(&self) -> BTreeMap<&'static str, u64> {
-        Reason::ALL.iter().map(|r| (r.name(), self.stalls[*r as usize])).filter(|(_, cycles)| *cycles > 0).collect()
+        Reason::ALL.iter().map(|r| (r.name(), self.stalls[*r as usize])).collect()
     }
 }
 

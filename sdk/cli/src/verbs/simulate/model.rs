@@ -163,7 +163,7 @@ impl OnChip {
 
     /// The stalls of all nodes, by reason.
     pub fn stalls(&self) -> BTreeMap<&'static str, u64> {
-        let mut sum = BTreeMap::new();
+        let mut sum: BTreeMap<&str, u64> = Reason::ALL.iter().map(|r| (r.name(), 0)).collect();
         for (reason, n) in self.rows.iter().flat_map(|r| &r.stalls) {
             *sum.entry(*reason).or_insert(0) += n;
         }
