@@ -311,6 +311,20 @@ fn pipes_and_devices_are_no_files() {
     ottava(dir.path(), &["quantize", &model, "--calibration", "d.npz", "-o", "q.onnx"]).fails(3, &["d.npz", "regular"]);
     ottava(dir.path(), &["calibrate", "--merge", "d.npz", "-o", "m.calib"]).fails(3, &["d.npz", "regular"]);
     assert!(!dir.path().join("c.csv").exists());
+    // Files that a folder holds, beside those that are named.
+    let fifo = |path: &Path| {
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        assert!(std::process::Command::new("mkfifo").arg(path).status().is_ok_and(|status| status.success()), "mkfifo");
+    };
+    fifo(&dir.path().join("images/a.png"));
+    let recipe = "Recipe(preprocess: Some((resize: (8, 8), color: Gray, layout: Nchw, scale: 1.0, offset: 0.0)))";
+    std::fs::write(dir.path().join("r.ron"), recipe).unwrap();
+    let args = ["eval", &model, "--data", "images", "--recipe", "r.ron"];
+    ottava(dir.path(), &args).fails(3, &["a.png", "not a regular file"]);
+    fifo(&dir.path().join("cases/MANIFEST.tsv"));
+    std::fs::create_dir(dir.path().join("cases/test_a")).unwrap();
+    std::fs::copy(&model, dir.path().join("cases/test_a/model.onnx")).unwrap();
+    ottava(dir.path(), &["vectors", "cases"]).fails(3, &["MANIFEST.tsv", "not a regular file"]);
 }
 
 #[test]
