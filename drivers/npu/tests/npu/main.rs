@@ -2,6 +2,7 @@
 //! what it refuses and why, its queues, fences and failures, saved executables.
 
 mod blobs;
+mod cases;
 mod chips;
 mod common;
 mod elementwise;

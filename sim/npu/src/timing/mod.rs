@@ -16,6 +16,7 @@ mod cost;
 mod engine;
 mod nodes;
 mod rows;
+mod state;
 #[cfg(test)]
 mod tests;
 
