@@ -50,7 +50,8 @@ impl OnChip {
         let share = utilization(figures.macs, figures.total_cycles, config);
         let header = ["node", "MACs", "cycles", "computing", "longest stall", "utilization"];
         let mut text = table(&header, &[1, 2, 3, 5], self.rows.iter().map(|r| cells(r, config)));
-        let list: Vec<String> = self.stalls().iter().filter(|(_, n)| **n > 0).map(|(reason, n)| format!("{reason} {n}")).collect();
+        let list: Vec<String> =
+            self.stalls().iter().filter(|(_, n)| **n > 0).map(|(reason, n)| format!("{reason} {n}")).collect();
         text += &format!(
             "\n{}: {} cycles, {} of them computing, {:.1} % of its peak\nstalls: {}\n\
              cold start {}, drain {}, both in the total\nenergy: {}\n",
