@@ -1,7 +1,7 @@
 //! Sums, differences and products of two values.
 
 use super::walk::Stream;
-use super::{At, Chip, Loc, Params, Tiles, fits_u32, no_memory};
+use super::{At, Chip, Loc, Params, Room, Tiles, fits_u32, no_memory};
 use crate::emit::{Group, Op, Pipeline, Rows};
 use ottava_hal::{RequantMode, Result};
 use ottava_npu::isa::{Local, Opcode, Reg, flags};
@@ -40,6 +40,12 @@ pub(crate) struct Binary {
 impl Binary {
     /// Chooses tiles, or refuses.
     pub(crate) fn plan(mut self, chip: &Chip) -> Result<Self> {
+        self.fit(&Room::whole(chip))?;
+        Ok(self)
+    }
+
+    /// Rows and columns of a tile.
+    fn choose(&mut self, chip: &Chip) -> Result<(usize, usize)> {
         if self.second != Second::Row {
             (self.rows, self.columns) = (1, self.rows * self.columns);
         }
@@ -55,8 +61,7 @@ impl Binary {
         if columns == 0 || chip.w < 2 * w {
             return Err(no_memory("scratchpad", slots, chip.a.min(chip.w)));
         }
-        self.tile = ((most / columns).clamp(1, self.rows.max(1)), columns);
-        Ok(self)
+        Ok(((most / columns).clamp(1, self.rows.max(1)), columns))
     }
 
     /// Bytes of an element of the operands and the result.
@@ -129,6 +134,11 @@ struct Tile {
 }
 
 impl Tiles for Binary {
+    fn fit(&mut self, room: &Room<'_>) -> Result<()> {
+        self.tile = self.choose(room.chip)?;
+        Ok(())
+    }
+
     fn kernel(&self) -> String {
         format!("{} {}x{}", self.opcode.info().name.to_lowercase(), self.tile.0, self.tile.1)
     }

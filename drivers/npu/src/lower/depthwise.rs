@@ -2,7 +2,7 @@
 
 use super::image::{Geometry, Size, Tile};
 use super::table::ENTRY;
-use super::{At, Chip, Constants, Loc, Params, Tiles, no_memory};
+use super::{At, Chip, Constants, Loc, Params, Room, Tiles, no_memory};
 use crate::emit::{Group, Op, Pipeline, Rows};
 use ottava_hal::Result;
 use ottava_npu::isa::{Local, Opcode, Reg};
@@ -31,12 +31,10 @@ impl Depthwise {
         constants: Constants,
         to: Loc,
     ) -> Result<Self> {
-        let least = 2 * geometry.input_bytes(Size { rows: 1, columns: 1, channels: 1 });
-        let size = Self::size(chip, &geometry);
-        let size = size.ok_or_else(|| no_memory("the activations' scratchpad", least, chip.a))?;
-        let (taps, channels) = (geometry.h.kernel * geometry.w.kernel, size.channels * geometry.multiplier);
-        let on_vector = chip.depthwise_on_vector(size.rows * size.columns, taps, channels);
-        Ok(Self { geometry, x, x_params, constants, to, on_vector, size })
+        let size = Size { rows: 1, columns: 1, channels: 1 };
+        let mut step = Self { geometry, x, x_params, constants, to, on_vector: false, size };
+        step.fit(&Room::whole(chip))?;
+        Ok(step)
     }
 
     /// The tile that fits; without one, the convolution may still be a product of groups.
@@ -104,6 +102,17 @@ impl Depthwise {
 }
 
 impl Tiles for Depthwise {
+    fn fit(&mut self, room: &Room<'_>) -> Result<()> {
+        let (chip, geometry) = (room.chip, &self.geometry);
+        let least = 2 * geometry.input_bytes(Size { rows: 1, columns: 1, channels: 1 });
+        let size = Self::size(chip, geometry);
+        let size = size.ok_or_else(|| no_memory("the activations' scratchpad", least, chip.a))?;
+        let channels = size.channels * geometry.multiplier;
+        self.on_vector = chip.depthwise_on_vector(size.rows * size.columns, self.taps(), channels);
+        self.size = size;
+        Ok(())
+    }
+
     fn kernel(&self) -> String {
         let Size { rows, columns, channels } = self.size;
         format!("dwconv {rows}x{columns}x{channels}")

@@ -2,7 +2,7 @@
 
 use super::table::ENTRY;
 use super::walk::Stream;
-use super::{At, Chip, Epilogue, Loc, Params, Tiles, fits_u32, no_memory};
+use super::{At, Chip, Epilogue, Loc, Params, Room, Tiles, fits_u32, no_memory};
 use crate::emit::{Group, Op, Pipeline, Rows};
 use ottava_hal::Result;
 use ottava_npu::isa::{Local, Opcode, Reg};
@@ -25,6 +25,11 @@ pub(crate) struct Mean {
 impl Mean {
     /// Chooses tiles, or refuses.
     pub(crate) fn plan(mut self, chip: &Chip) -> Result<Self> {
+        self.fit(&Room::whole(chip))?;
+        Ok(self)
+    }
+
+    fn choose(&self, chip: &Chip) -> Result<(usize, usize)> {
         fits_u32(&[self.batch, self.pixels, self.channels])?;
         if chip.w < ENTRY {
             return Err(no_memory("the weights' scratchpad", ENTRY, chip.w));
@@ -36,12 +41,16 @@ impl Mean {
         // Few pixels at a time, so that loads overlap with sums.
         let pixels = (Stream::SUM.tile(chip, self.pixels * channels, chip.a / 2) / channels).max(1);
         let tiles = self.pixels.div_ceil(pixels).max(1);
-        self.tile = (self.pixels.div_ceil(tiles).max(1), channels);
-        Ok(self)
+        Ok((self.pixels.div_ceil(tiles).max(1), channels))
     }
 }
 
 impl Tiles for Mean {
+    fn fit(&mut self, room: &Room<'_>) -> Result<()> {
+        self.tile = self.choose(room.chip)?;
+        Ok(())
+    }
+
     fn kernel(&self) -> String {
         format!("sum {}x{}", self.tile.0, self.tile.1)
     }

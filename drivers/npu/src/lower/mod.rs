@@ -9,6 +9,7 @@ mod builder;
 mod chip;
 mod depthwise;
 mod image;
+mod keep;
 mod mean;
 mod params;
 mod pieces;
@@ -40,6 +41,7 @@ pub(crate) use window::{Axis, window};
 
 use crate::emit::{Pipeline, Place};
 use ottava_hal::Result;
+use ottava_npu::isa::Local;
 
 /// The order of a value's elements outside the chip.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,8 +69,27 @@ impl Loc {
 /// Where buffers lie.
 pub(crate) type At<'a> = &'a dyn Fn(Loc) -> Place;
 
+/// What a step may use of the chip, and what lies there already.
+#[derive(Clone, Copy)]
+pub(crate) struct Room<'r> {
+    /// The chip without what is kept on it.
+    pub chip: &'r Chip,
+    /// Where a buffer's byte is kept on the chip.
+    pub kept: &'r dyn Fn(Loc) -> Option<Local>,
+}
+
+impl<'r> Room<'r> {
+    /// A chip on which nothing is kept.
+    pub(crate) fn whole(chip: &'r Chip) -> Self {
+        Self { chip, kept: &|_| None }
+    }
+}
+
 /// The tiles of a step.
 pub(crate) trait Tiles {
+    /// Chooses tiles that fit the room, or refuses; whatever was chosen before is forgotten.
+    fn fit(&mut self, room: &Room<'_>) -> Result<()>;
+
     /// What runs, in words, for the profile.
     fn kernel(&self) -> String;
 

@@ -1,7 +1,7 @@
 //! Elements that move, on their way converted one by one or not: copies, concatenation, requantization, tables.
 
 use super::walk::Stream;
-use super::{At, Chip, Loc, Params, Tiles, fits_u32, no_memory};
+use super::{At, Chip, Loc, Params, Room, Tiles, fits_u32, no_memory};
 use crate::emit::{Group, Op, Pipeline, Rows};
 use ottava_hal::{RequantMode, Result};
 use ottava_npu::isa::{Local, Opcode, Reg, flags};
@@ -77,29 +77,26 @@ pub(crate) struct Pieces {
     /// Elements of a tile of each piece, at most.
     tiles: Vec<usize>,
     lut: Option<Loc>,
-    /// Bytes of a slot; two for inputs and, if bytes are converted, two for outputs.
+    /// Two for inputs and, if bytes are converted, two for outputs.
+    slots: usize,
+    /// Bytes of a slot.
     slot: usize,
+    /// Bytes of the widest element.
+    widest: usize,
 }
 
 impl Pieces {
     /// Checks sizes; `lut` is the table of [`Convert::Lut`].
     pub(crate) fn new(chip: &Chip, pieces: Vec<Piece>, lut: Option<Loc>) -> Result<Self> {
         let converts = pieces.iter().any(|p| p.convert.is_some());
-        let slot = chip.a / if converts { 4 } else { 2 };
         let widest = pieces.iter().flat_map(Piece::sizes).max().unwrap_or(1);
-        if slot < widest {
-            return Err(no_memory("the activations' scratchpad", 4 * widest, chip.a));
-        }
-        if lut.is_some() && chip.w < TABLE {
-            return Err(no_memory("the weights' scratchpad", TABLE, chip.w));
-        }
         for p in &pieces {
             fits_u32(&[p.rows, p.bytes, p.from_pitch, p.to_pitch, widest.saturating_mul(p.rows * p.bytes)])?;
         }
         let pieces: Vec<_> = pieces.into_iter().map(Piece::joined).filter(|p| p.rows * p.bytes > 0).collect();
-        // A slot holds elements of the widest type.
-        let tiles = pieces.iter().map(|p| Stream::MAP.tile(chip, p.rows * p.bytes, slot / widest)).collect();
-        Ok(Self { pieces, tiles, lut, slot })
+        let mut step = Self { pieces, tiles: Vec::new(), lut, slots: if converts { 4 } else { 2 }, slot: 0, widest };
+        step.fit(&Room::whole(chip))?;
+        Ok(step)
     }
 
     fn piece(&self, (piece, most): (&Piece, usize), pipe: &mut Pipeline<'_>, at: At<'_>) -> Result<()> {
@@ -167,6 +164,20 @@ impl Convert {
 }
 
 impl Tiles for Pieces {
+    fn fit(&mut self, room: &Room<'_>) -> Result<()> {
+        let (chip, slot, widest) = (room.chip, room.chip.a / self.slots, self.widest);
+        if slot < widest {
+            return Err(no_memory("the activations' scratchpad", 4 * widest, chip.a));
+        }
+        if self.lut.is_some() && chip.w < TABLE {
+            return Err(no_memory("the weights' scratchpad", TABLE, chip.w));
+        }
+        // A slot holds elements of the widest type.
+        let tile = |p: &Piece| Stream::MAP.tile(chip, p.rows * p.bytes, slot / widest);
+        (self.tiles, self.slot) = (self.pieces.iter().map(tile).collect(), slot);
+        Ok(())
+    }
+
     fn kernel(&self) -> String {
         match self.pieces.first().and_then(|p| p.convert) {
             None => "copy",

@@ -1,7 +1,7 @@
 //! Pools on the vector unit.
 
 use super::image::{Geometry, Size, Tile};
-use super::{At, Chip, Epilogue, Loc, Params, Tiles, no_memory};
+use super::{At, Chip, Epilogue, Loc, Params, Room, Tiles, no_memory};
 use crate::emit::{Group, Op, Pipeline};
 use ottava_hal::Result;
 use ottava_npu::isa::{Local, Opcode, Reg, flags};
@@ -39,11 +39,10 @@ impl Pool {
         (x, x_params): (Loc, Params),
         (to, epilogue): (Loc, Epilogue),
     ) -> Result<Self> {
-        let needs = |s: Size| 2 * (geometry.input_bytes(s) + geometry.output_elements(s));
-        let least = needs(Size { rows: 1, columns: 1, channels: 1 });
-        let size = geometry.choose(|s| needs(s) <= chip.a);
-        let size = size.ok_or_else(|| no_memory("the activations' scratchpad", least, chip.a))?;
-        Ok(Self { kind, geometry, x, x_params, to, epilogue, size })
+        let size = Size { rows: 1, columns: 1, channels: 1 };
+        let mut pool = Self { kind, geometry, x, x_params, to, epilogue, size };
+        pool.fit(&Room::whole(chip))?;
+        Ok(pool)
     }
 
     fn group(&self, tile: &Tile, group: usize, at: At<'_>) -> Group {
@@ -87,6 +86,14 @@ impl Pool {
 }
 
 impl Tiles for Pool {
+    fn fit(&mut self, room: &Room<'_>) -> Result<()> {
+        let needs = |s: Size| 2 * (self.geometry.input_bytes(s) + self.geometry.output_elements(s));
+        let least = needs(Size { rows: 1, columns: 1, channels: 1 });
+        let size = self.geometry.choose(|s| needs(s) <= room.chip.a);
+        self.size = size.ok_or_else(|| no_memory("the activations' scratchpad", least, room.chip.a))?;
+        Ok(())
+    }
+
     fn kernel(&self) -> String {
         let Size { rows, columns, channels } = self.size;
         let what = if self.kind == Kind::Max { "max" } else { "average" };

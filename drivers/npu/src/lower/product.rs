@@ -8,7 +8,7 @@ use super::plan::{Extents, Plan, RESIDUAL_SLOTS, TABLE_SLOTS};
 use super::slices::Slice;
 use super::table::ENTRY;
 use super::window::Axis;
-use super::{At, Chip, Constants, Loc, Params, Tiles, fits_u32, no_memory};
+use super::{At, Chip, Constants, Loc, Params, Room, Tiles, fits_u32, no_memory};
 use crate::emit::{Group, Op, Pipeline, Rows};
 use ottava_hal::Result;
 use ottava_npu::isa::{Local, Opcode, Reg};
@@ -64,6 +64,11 @@ struct Tile<'t> {
 impl Product {
     /// Chooses tiles, or refuses.
     pub(crate) fn plan(mut self, chip: &Chip) -> Result<Self> {
+        self.fit(&Room::whole(chip))?;
+        Ok(self)
+    }
+
+    fn choose(&self, chip: &Chip) -> Result<Plan> {
         fits_u32(&[self.m, self.wide(), self.k, self.wide().saturating_mul(self.out().bytes())])?;
         let sums = match &self.source {
             Source::Rows { .. } => [1, 1, self.k],
@@ -75,12 +80,11 @@ impl Product {
         let extents = Extents { m: self.m, n: self.n, sums, behind, bytes: [x, bytes], accumulators };
         let least_w = 2 + TABLE_SLOTS * ENTRY;
         let least_a = 2 * x + behind;
-        self.tiles = extents.choose(chip)?.ok_or_else(|| match (chip.w < least_w, chip.a < least_a) {
+        extents.choose(chip)?.ok_or_else(|| match (chip.w < least_w, chip.a < least_a) {
             (true, _) => no_memory("the weights' scratchpad", least_w, chip.w),
             (_, true) => no_memory("the activations' scratchpad", least_a, chip.a),
             _ => no_memory("the accumulators", 8 * accumulators, chip.acc * 4),
-        })?;
-        Ok(self)
+        })
     }
 
     /// Parameters of the result.
@@ -245,6 +249,11 @@ struct Slots {
 }
 
 impl Tiles for Product {
+    fn fit(&mut self, room: &Room<'_>) -> Result<()> {
+        self.tiles = self.choose(room.chip)?;
+        Ok(())
+    }
+
     fn kernel(&self) -> String {
         let what = if matches!(self.source, Source::Image { .. }) { "im2col gemm" } else { "gemm" };
         let Plan { mt, nt, kt, .. } = self.tiles;

@@ -6,7 +6,7 @@ use crate::sweep::{keys, place};
 use std::collections::BTreeSet;
 
 /// Keys, or groups of them, that the closed forms do not read.
-const IGNORED: [&str; 20] = [
+const IGNORED: [&str; 21] = [
     "crc",
     "dma.channels",
     "dma.in_flight",
@@ -17,6 +17,7 @@ const IGNORED: [&str; 20] = [
     "dram.row_miss",
     "dram.turnaround",
     "fault",
+    "fusion",
     "parity",
     "queues",
     "sram.a.banks",
