@@ -65,6 +65,8 @@ struct Search<'s> {
     kept: Kept,
     /// Per step: its cycles as things stand; `None` for a step that is not timed.
     cycles: Vec<Option<u64>>,
+    /// Per step: whether its tiles are chosen by the time of moves.
+    moves: Vec<bool>,
     /// Buffers with their lives that are kept.
     taken: Vec<Candidate>,
 }
@@ -73,7 +75,8 @@ struct Search<'s> {
 pub(super) fn choose(config: &NpuConfig, chip: &Chip, buffers: &[Buffer], steps: &mut [Step]) -> Result<Kept> {
     let candidates = candidates(buffers, steps);
     let kept = Kept(vec![None; buffers.len()]);
-    let mut search = Search { config, chip, buffers, steps, kept, cycles: Vec::new(), taken: Vec::new() };
+    let moves = vec![false; steps.len()];
+    let mut search = Search { config, chip, buffers, steps, kept, cycles: Vec::new(), moves, taken: Vec::new() };
     if candidates.is_empty() {
         return Ok(search.kept);
     }
@@ -85,6 +88,7 @@ pub(super) fn choose(config: &NpuConfig, chip: &Chip, buffers: &[Buffer], steps:
     let worse = before.zip(after).is_none_or(|(before, after)| after > before);
     if worse && !search.taken.is_empty() {
         search.kept.0.fill(None);
+        search.moves.fill(false);
         search.taken.clear();
         search.settle()?;
     }
@@ -138,11 +142,13 @@ impl Search<'_> {
     fn best(&mut self, c: &Candidate) -> Option<(u64, Local)> {
         let before = (c.life.0..=c.life.1).try_fold(0u64, |sum, i| self.cycles[i].map(|n| sum + n))?;
         let mut best: Option<(u64, Local)> = None;
+        let moves = self.moves[c.life.0..=c.life.1].to_vec();
         for space in [Space::A, Space::W] {
             let Some(place) = self.free(c, space) else { continue };
             self.put(c, Some(place));
             let after = (c.life.0..=c.life.1).try_fold(0u64, |sum, i| self.fitted(i, Some(c)).map(|n| sum + n));
             self.put(c, None);
+            self.moves[c.life.0..=c.life.1].copy_from_slice(&moves);
             let won = after.and_then(|after| before.checked_sub(after));
             if let Some(won) = won.filter(|won| best.is_none_or(|(most, _)| *won > most)) {
                 best = Some((won, place));
@@ -189,15 +195,21 @@ impl Search<'_> {
         })
     }
 
-    /// Cycles of a step after it was cut into tiles for what is left; `None` if it does not fit.
+    /// Cycles of a step after it was cut into tiles for what is left, in the better way; `None` if it does not fit.
     fn fitted(&mut self, step: usize, and: Option<&Candidate>) -> Option<u64> {
-        self.fit(step, and).ok()?;
-        self.time(step..step + 1)
+        let mut timed = |moves: bool| {
+            self.moves[step] = moves;
+            self.fit(step, and).ok()?;
+            self.time(step..step + 1)
+        };
+        let (as_memory, as_moves) = (timed(false)?, timed(true)?);
+        self.moves[step] = as_moves < as_memory;
+        Some(as_memory.min(as_moves))
     }
 
     fn fit(&mut self, step: usize, and: Option<&Candidate>) -> Result<()> {
         let (chip, kept) = (self.left(step, and), &self.kept);
-        self.steps[step].tiles.fit(&Room { chip: &chip, kept: &|loc| kept.at(loc) })
+        self.steps[step].tiles.fit(&Room { chip: &chip, kept: &|loc| kept.at(loc), moves: self.moves[step] })
     }
 
     /// Cuts every step for what was decided.

@@ -33,7 +33,7 @@ pub(crate) use params::{Params, fits_u32, no_memory, params};
 pub(crate) use pieces::{Convert, Piece, Pieces};
 pub(crate) use plan::Plan;
 pub(crate) use pool::{Kind, Pool};
-pub(crate) use product::{Batch, Product, Source};
+pub(crate) use product::{Batch, InPlace, Product, Source};
 pub(crate) use softmax::Softmax;
 pub(crate) use table::{Constants, Epilogue, Table, clamp_of};
 pub(crate) use transpose::{Matrices, Transpose};
@@ -76,13 +76,21 @@ pub(crate) struct Room<'r> {
     pub chip: &'r Chip,
     /// Where a buffer's byte is kept on the chip.
     pub kept: &'r dyn Fn(Loc) -> Option<Local>,
+    /// Tiles are chosen by the time of moves; otherwise as if what is moved came from memory and went there, which is
+    /// sometimes the better guess.
+    pub moves: bool,
 }
 
 impl<'r> Room<'r> {
     /// A chip on which nothing is kept.
     pub(crate) fn whole(chip: &'r Chip) -> Self {
-        Self { chip, kept: &|_| None }
+        Self { chip, kept: &|_| None, moves: false }
     }
+}
+
+/// The byte of a scratchpad `bytes` further on.
+fn further(from: Local, bytes: usize) -> Local {
+    Local { offset: from.offset + bytes as u32, ..from }
 }
 
 /// The tiles of a step.
