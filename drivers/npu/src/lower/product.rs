@@ -185,6 +185,8 @@ impl Product {
             let shape = emit::Rows { rows: slice.len(), bytes: columns, pitch: self.n };
             group.loads.push(Op::load(at(from), w, shape));
             let preload = Op::new(Opcode::Preload, w.bits(), 0, 0).set(Reg::K, slice.len()).set(Reg::N, columns);
+            // A residual that is read where it lies has a pitch in the same register.
+            let preload = preload.set(Reg::PitchW, 0);
             group.array.push(preload.dtype(Reg::DtypeW, self.constants.dtype).int(Reg::Zw, self.constants.zp));
         }
         if tile.load_rows && self.in_place.rows.is_none() {
@@ -229,6 +231,7 @@ impl Product {
         }
         let add = Op::new(Opcode::Residual, acc.bits(), residual.bits(), sum.bits())
             .size(rows, columns)
+            .set(Reg::PitchA, 0)
             .set(Reg::PitchW, pitch)
             .dtype(Reg::DtypeW, params.dtype)
             .float(Reg::Sb, params.scale)
