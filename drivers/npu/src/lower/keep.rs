@@ -16,6 +16,7 @@ use ottava_hal::Result;
 use ottava_npu::isa::{Local, Region, Space};
 use ottava_npu::timing::Timed;
 use ottava_npu::{NpuConfig, Stream};
+use std::collections::BTreeMap;
 
 /// A value that lives over more steps is not kept.
 const MAX_LIFE: usize = 64;
@@ -69,14 +70,20 @@ struct Search<'s> {
     moves: Vec<bool>,
     /// Buffers with their lives that are kept.
     taken: Vec<Candidate>,
+    /// What steps took that were timed.
+    known: BTreeMap<Situation, Option<(u64, bool)>>,
 }
+
+/// All that the time of a step depends on: the step, what is left of the scratchpads for it, and which of its operands
+/// are kept in which. Known of it are the cycles, and whether they are of tiles chosen by the time of moves.
+type Situation = (usize, [usize; 2], Vec<Option<Space>>);
 
 /// Chooses what is kept and cuts the steps into tiles accordingly.
 pub(super) fn choose(config: &NpuConfig, chip: &Chip, buffers: &[Buffer], steps: &mut [Step]) -> Result<Kept> {
     let candidates = candidates(buffers, steps);
     let kept = Kept(vec![None; buffers.len()]);
     let moves = vec![false; steps.len()];
-    let mut search = Search { config, chip, buffers, steps, kept, cycles: Vec::new(), moves, taken: Vec::new() };
+    let mut search = Search { config, chip, buffers, steps, kept, cycles: Vec::new(), moves, taken: Vec::new(), known: BTreeMap::new() };
     if candidates.is_empty() {
         return Ok(search.kept);
     }
@@ -197,14 +204,37 @@ impl Search<'_> {
 
     /// Cycles of a step after it was cut into tiles for what is left, in the better way; `None` if it does not fit.
     fn fitted(&mut self, step: usize, and: Option<&Candidate>) -> Option<u64> {
+        let situation = self.situation(step, and);
+        let found = match self.known.get(&situation) {
+            Some(found) => *found,
+            None => {
+                let found = self.better(step, and);
+                self.known.insert(situation, found);
+                found
+            }
+        };
+        let (cycles, moves) = found?;
+        self.moves[step] = moves;
+        Some(cycles)
+    }
+
+    fn situation(&self, step: usize, and: Option<&Candidate>) -> Situation {
+        let (chip, at) = (self.left(step, and), &self.steps[step]);
+        let space = |b: &usize| self.kept.0[*b].map(|local| local.space);
+        (step, [chip.a, chip.w], at.reads.iter().chain([&at.write]).map(space).collect())
+    }
+
+    /// The cycles of a step in the better of two ways to choose its tiles, and whether that is by the time of moves.
+    fn better(&mut self, step: usize, and: Option<&Candidate>) -> Option<(u64, bool)> {
+        let both = self.steps[step].tiles.knows_moves();
         let mut timed = |moves: bool| {
             self.moves[step] = moves;
             self.fit(step, and).ok()?;
             self.time(step..step + 1)
         };
-        let (as_memory, as_moves) = (timed(false)?, timed(true)?);
-        self.moves[step] = as_moves < as_memory;
-        Some(as_memory.min(as_moves))
+        let as_memory = timed(false)?;
+        let as_moves = if both { timed(true)? } else { as_memory };
+        Some((as_memory.min(as_moves), as_moves < as_memory))
     }
 
     fn fit(&mut self, step: usize, and: Option<&Candidate>) -> Result<()> {

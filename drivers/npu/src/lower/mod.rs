@@ -101,6 +101,11 @@ pub(crate) trait Tiles {
     /// What runs, in words, for the profile.
     fn kernel(&self) -> String;
 
+    /// Whether the choice of tiles depends on [`Room::moves`].
+    fn knows_moves(&self) -> bool {
+        false
+    }
+
     /// Writes the groups of every tile.
     fn emit(&self, pipe: &mut Pipeline<'_>, at: At<'_>) -> Result<()>;
 }

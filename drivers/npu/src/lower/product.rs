@@ -314,6 +314,10 @@ impl Tiles for Product {
         Ok(())
     }
 
+    fn knows_moves(&self) -> bool {
+        true
+    }
+
     fn kernel(&self) -> String {
         let what = if matches!(self.source, Source::Image { .. }) { "im2col gemm" } else { "gemm" };
         let Plan { mt, nt, kt, .. } = self.tiles;
