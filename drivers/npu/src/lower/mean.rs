@@ -2,7 +2,7 @@
 
 use super::table::ENTRY;
 use super::walk::Stream;
-use super::{At, Chip, Epilogue, Loc, Params, Room, Tiles, fits_u32, no_memory};
+use super::{At, Chip, Epilogue, Loc, Params, Room, Tiles, fits_u32, further, no_memory};
 use crate::emit::{Group, Op, Pipeline, Rows};
 use ottava_hal::Result;
 use ottava_npu::isa::{Local, Opcode, Reg};
@@ -20,6 +20,8 @@ pub(crate) struct Mean {
     pub channels: usize,
     /// Pixels and channels of a tile; chosen by [`Mean::plan`].
     pub tile: (usize, usize),
+    /// Where the values lie on the chip, if they are read there.
+    pub in_place: Option<Local>,
 }
 
 impl Mean {
@@ -47,6 +49,7 @@ impl Mean {
 
 impl Tiles for Mean {
     fn fit(&mut self, room: &Room<'_>) -> Result<()> {
+        self.in_place = (room.kept)(self.x);
         self.tile = self.choose(room.chip)?;
         Ok(())
     }
@@ -64,15 +67,19 @@ impl Tiles for Mean {
                 let acc = Local::acc((pipe.outputs() % 2 * ct) as u32);
                 for p in (0..self.pixels).step_by(pt) {
                     let pixels = pt.min(self.pixels - p);
-                    let bytes = Local::a((pipe.groups() % 2 * pt * ct) as u32);
+                    let first = (image * self.pixels + p) * self.channels + c;
+                    let slot = Local::a((pipe.groups() % 2 * pt * ct) as u32);
+                    let (bytes, pitch) = self.in_place.map_or((slot, 0), |at| (further(at, first), self.channels));
                     let mut group = Group::default();
                     if pipe.groups() == 0 {
                         group.loads.push(Op::load(at(self.table), table, Rows::dense(ENTRY)));
                     }
-                    let from = self.x.plus((image * self.pixels + p) * self.channels + c);
                     let rows = Rows { rows: pixels, bytes: channels, pitch: self.channels };
-                    group.loads.push(Op::load(at(from), bytes, rows));
+                    if self.in_place.is_none() {
+                        group.loads.push(Op::load(at(self.x.plus(first)), bytes, rows));
+                    }
                     let sum = Op::new(Opcode::Redsum, bytes.bits(), acc.bits(), 0).size(pixels, channels);
+                    let sum = sum.set(Reg::PitchA, pitch);
                     let sum = sum.dtype(Reg::DtypeA, self.x_params.dtype).int(Reg::Za, self.x_params.zp);
                     group.vector.push(sum.accumulate(p > 0));
                     if p + pixels == self.pixels {

@@ -1,7 +1,7 @@
 //! Elements that move, on their way converted one by one or not: copies, concatenation, requantization, tables.
 
 use super::walk::Stream;
-use super::{At, Chip, Loc, Params, Room, Tiles, fits_u32, no_memory};
+use super::{At, Chip, Loc, Params, Room, Tiles, fits_u32, further, no_memory};
 use crate::emit::{Group, Op, Pipeline, Rows};
 use ottava_hal::{RequantMode, Result};
 use ottava_npu::isa::{Local, Opcode, Reg, flags};
@@ -76,6 +76,8 @@ pub(crate) struct Pieces {
     pieces: Vec<Piece>,
     /// Elements of a tile of each piece, at most.
     tiles: Vec<usize>,
+    /// Where the elements of each piece lie on the chip, if they are read there: rows that are converted.
+    in_place: Vec<Option<Local>>,
     lut: Option<Loc>,
     /// Two for inputs and, if bytes are converted, two for outputs.
     slots: usize,
@@ -94,20 +96,21 @@ impl Pieces {
             fits_u32(&[p.rows, p.bytes, p.from_pitch, p.to_pitch, widest.saturating_mul(p.rows * p.bytes)])?;
         }
         let pieces: Vec<_> = pieces.into_iter().map(Piece::joined).filter(|p| p.rows * p.bytes > 0).collect();
-        let mut step = Self { pieces, tiles: Vec::new(), lut, slots: if converts { 4 } else { 2 }, slot: 0, widest };
+        let mut step = Self { pieces, tiles: Vec::new(), in_place: Vec::new(), lut, slots: if converts { 4 } else { 2 }, slot: 0, widest };
         step.fit(&Room::whole(chip))?;
         Ok(step)
     }
 
-    fn piece(&self, (piece, most): (&Piece, usize), pipe: &mut Pipeline<'_>, at: At<'_>) -> Result<()> {
+    fn piece(&self, (piece, most, kept): (&Piece, usize, Option<Local>), pipe: &mut Pipeline<'_>, at: At<'_>) -> Result<()> {
         let bytes = piece.bytes.min(most);
         let (rows, [x, y]) = ((most / bytes).min(piece.rows), piece.sizes());
         for r in (0..piece.rows).step_by(rows) {
             for b in (0..piece.bytes).step_by(bytes) {
                 let (rows, bytes) = (rows.min(piece.rows - r), bytes.min(piece.bytes - b));
+                let kept = kept.map(|start| further(start, b * x));
                 let from = at(piece.from.plus((r * piece.from_pitch + b) * x));
                 let to = at(piece.to.plus((r * piece.to_pitch + b) * y));
-                let group = self.group(piece, (rows, bytes), pipe.groups(), [from, to], at);
+                let group = self.group((piece, kept), (rows, bytes), pipe.groups(), [from, to], at);
                 pipe.group(group)?;
             }
         }
@@ -116,20 +119,22 @@ impl Pieces {
 
     fn group(
         &self,
-        piece: &Piece,
+        (piece, kept): (&Piece, Option<Local>),
         (rows, bytes): (usize, usize),
         group: usize,
         [from, to]: [crate::emit::Place; 2],
         at: At<'_>,
     ) -> Group {
-        let input = Local::a((group % 2 * self.slot) as u32);
+        let input = kept.unwrap_or(Local::a((group % 2 * self.slot) as u32));
         let mut output = input;
         let mut out = Group::default();
         if let (Some(table), 0) = (self.lut, group) {
             out.loads.push(Op::load(at(table), Local::w(0), Rows::dense(TABLE)));
         }
         let [x, y] = piece.sizes();
-        out.loads.push(Op::load(from, input, Rows { rows, bytes: bytes * x, pitch: piece.from_pitch * x }));
+        if kept.is_none() {
+            out.loads.push(Op::load(from, input, Rows { rows, bytes: bytes * x, pitch: piece.from_pitch * x }));
+        }
         if let Some(convert) = piece.convert {
             output = Local::a(((2 + group % 2) * self.slot) as u32);
             out.vector.push(convert.op(input, output, rows * bytes));
@@ -175,6 +180,8 @@ impl Tiles for Pieces {
         // A slot holds elements of the widest type.
         let tile = |p: &Piece| Stream::MAP.tile(chip, p.rows * p.bytes, slot / widest);
         (self.tiles, self.slot) = (self.pieces.iter().map(tile).collect(), slot);
+        let lies = |p: &Piece| (room.kept)(p.from).filter(|_| p.convert.is_some() && p.rows == 1);
+        self.in_place = self.pieces.iter().map(lies).collect();
         Ok(())
     }
 
@@ -188,7 +195,7 @@ impl Tiles for Pieces {
     }
 
     fn emit(&self, pipe: &mut Pipeline<'_>, at: At<'_>) -> Result<()> {
-        let mut sized = self.pieces.iter().zip(self.tiles.iter().copied());
-        sized.try_for_each(|piece| self.piece(piece, pipe, at))
+        let sized = self.pieces.iter().zip(self.tiles.iter().zip(&self.in_place));
+        sized.map(|(piece, (most, kept))| (piece, *most, *kept)).try_for_each(|piece| self.piece(piece, pipe, at))
     }
 }
