@@ -57,6 +57,21 @@ struct Candidate {
     life: (usize, usize),
 }
 
+impl Candidate {
+    /// The steps from the one that writes it to the last that reads it.
+    fn steps(&self) -> std::ops::RangeInclusive<usize> {
+        self.life.0..=self.life.1
+    }
+}
+
+/// A piece of a scratchpad that is taken during a step.
+#[derive(Debug, Clone, Copy)]
+struct Held {
+    space: Space,
+    start: usize,
+    end: usize,
+}
+
 /// The search.
 struct Search<'s> {
     config: &'s NpuConfig,
@@ -68,8 +83,8 @@ struct Search<'s> {
     cycles: Vec<Option<u64>>,
     /// Per step: whether its tiles are chosen by the time of moves.
     moves: Vec<bool>,
-    /// Buffers with their lives that are kept.
-    taken: Vec<Candidate>,
+    /// Per step: what is kept during it.
+    held: Vec<Vec<Held>>,
     /// What steps took that were timed.
     known: BTreeMap<Situation, Option<(u64, bool)>>,
 }
@@ -83,20 +98,20 @@ pub(super) fn choose(config: &NpuConfig, chip: &Chip, buffers: &[Buffer], steps:
     let candidates = candidates(buffers, steps);
     let kept = Kept(vec![None; buffers.len()]);
     let moves = vec![false; steps.len()];
-    let mut search = Search { config, chip, buffers, steps, kept, cycles: Vec::new(), moves, taken: Vec::new(), known: BTreeMap::new() };
+    let (held, known) = (vec![Vec::new(); steps.len()], BTreeMap::new());
+    let mut search = Search { config, chip, buffers, steps, kept, cycles: Vec::new(), moves, held, known };
     if candidates.is_empty() {
         return Ok(search.kept);
     }
     search.cycles = (0..search.steps.len()).map(|i| search.time(i..i + 1)).collect();
     let before = search.time(0..search.steps.len());
     search.take(candidates);
-    search.settle()?;
-    let after = search.time(0..search.steps.len());
+    let after = search.settle().ok().and_then(|()| search.time(0..search.steps.len()));
     let worse = before.zip(after).is_none_or(|(before, after)| after > before);
-    if worse && !search.taken.is_empty() {
+    if worse {
         search.kept.0.fill(None);
         search.moves.fill(false);
-        search.taken.clear();
+        search.held.iter_mut().for_each(Vec::clear);
         search.settle()?;
     }
     Ok(search.kept)
@@ -131,10 +146,12 @@ impl Search<'_> {
         for (_, c) in ranked {
             if let Some((_, place)) = self.best(&c) {
                 self.put(&c, Some(place));
-                for i in c.life.0..=c.life.1 {
-                    self.cycles[i] = self.fitted(i, Some(&c));
+                let start = place.offset as usize;
+                let held = Held { space: place.space, start, end: start + c.bytes };
+                for i in c.steps() {
+                    self.held[i].push(held);
+                    self.cycles[i] = self.fitted(i, None);
                 }
-                self.taken.push(c);
             }
         }
     }
@@ -147,13 +164,13 @@ impl Search<'_> {
 
     /// The scratchpad in which a value wins the most cycles, with these; `None` where it would lose some.
     fn best(&mut self, c: &Candidate) -> Option<(u64, Local)> {
-        let before = (c.life.0..=c.life.1).try_fold(0u64, |sum, i| self.cycles[i].map(|n| sum + n))?;
+        let before = c.steps().try_fold(0u64, |sum, i| self.cycles[i].map(|n| sum + n))?;
         let mut best: Option<(u64, Local)> = None;
         let moves = self.moves[c.life.0..=c.life.1].to_vec();
         for space in [Space::A, Space::W] {
             let Some(place) = self.free(c, space) else { continue };
             self.put(c, Some(place));
-            let after = (c.life.0..=c.life.1).try_fold(0u64, |sum, i| self.fitted(i, Some(c)).map(|n| sum + n));
+            let after = c.steps().try_fold(0u64, |sum, i| self.fitted(i, Some(c)).map(|n| sum + n));
             self.put(c, None);
             self.moves[c.life.0..=c.life.1].copy_from_slice(&moves);
             let won = after.and_then(|after| before.checked_sub(after));
@@ -164,22 +181,12 @@ impl Search<'_> {
         best
     }
 
-    /// Bytes of a scratchpad.
-    fn size(&self, space: Space) -> usize {
-        if space == Space::W { self.chip.w } else { self.chip.a }
-    }
-
     /// The place nearest the end of a scratchpad that is free during a value's life.
     fn free(&self, c: &Candidate, space: Space) -> Option<Local> {
-        let size = self.size(space);
-        let meets = |t: &&Candidate| t.life.0 <= c.life.1 && c.life.0 <= t.life.1;
-        let busy = |t: &Candidate| {
-            let at = self.kept.0[t.buffer].filter(|l| l.space == space)?.offset as usize;
-            Some((at + t.bytes, at))
-        };
-        let mut busy: Vec<(usize, usize)> = self.taken.iter().filter(meets).filter_map(busy).collect();
+        let held = self.held[c.life.0..=c.life.1].iter().flatten().filter(|h| h.space == space);
+        let mut busy: Vec<(usize, usize)> = held.map(|h| (h.end, h.start)).collect();
         busy.sort_unstable_by(|a, b| b.cmp(a));
-        let mut end = size;
+        let mut end = if space == Space::W { self.chip.w } else { self.chip.a };
         for (top, bottom) in busy {
             if top + c.bytes <= end {
                 break;
@@ -187,17 +194,16 @@ impl Search<'_> {
             end = end.min(bottom);
         }
         let offset = u32::try_from(end.checked_sub(c.bytes)?).ok()?;
-        let local = if space == Space::W { Local::w(offset) } else { Local::a(offset) };
-        Some(local)
+        Some(if space == Space::W { Local::w(offset) } else { Local::a(offset) })
     }
 
     /// The chip that a step has for itself; `and` is kept as well.
     fn left(&self, step: usize, and: Option<&Candidate>) -> Chip {
-        let lives = |c: &&Candidate| (c.life.0..=c.life.1).contains(&step);
-        let places = self.taken.iter().chain(and).filter(lives).filter_map(|c| self.kept.0[c.buffer]);
-        places.fold(self.chip.clone(), |mut chip, at| {
-            let pad = if at.space == Space::W { &mut chip.w } else { &mut chip.a };
-            *pad = (*pad).min(at.offset as usize);
+        let own = and.and_then(|c| self.kept.0[c.buffer]).map(|at| (at.space, at.offset as usize));
+        let held = self.held[step].iter().map(|h| (h.space, h.start));
+        held.chain(own).fold(self.chip.clone(), |mut chip, (space, start)| {
+            let pad = if space == Space::W { &mut chip.w } else { &mut chip.a };
+            *pad = (*pad).min(start);
             chip
         })
     }

@@ -96,12 +96,25 @@ impl Pieces {
             fits_u32(&[p.rows, p.bytes, p.from_pitch, p.to_pitch, widest.saturating_mul(p.rows * p.bytes)])?;
         }
         let pieces: Vec<_> = pieces.into_iter().map(Piece::joined).filter(|p| p.rows * p.bytes > 0).collect();
-        let mut step = Self { pieces, tiles: Vec::new(), in_place: Vec::new(), lut, slots: if converts { 4 } else { 2 }, slot: 0, widest };
+        let mut step = Self {
+            pieces,
+            tiles: Vec::new(),
+            in_place: Vec::new(),
+            lut,
+            slots: if converts { 4 } else { 2 },
+            slot: 0,
+            widest,
+        };
         step.fit(&Room::whole(chip))?;
         Ok(step)
     }
 
-    fn piece(&self, (piece, most, kept): (&Piece, usize, Option<Local>), pipe: &mut Pipeline<'_>, at: At<'_>) -> Result<()> {
+    fn piece(
+        &self,
+        (piece, most, kept): (&Piece, usize, Option<Local>),
+        pipe: &mut Pipeline<'_>,
+        at: At<'_>,
+    ) -> Result<()> {
         let bytes = piece.bytes.min(most);
         let (rows, [x, y]) = ((most / bytes).min(piece.rows), piece.sizes());
         for r in (0..piece.rows).step_by(rows) {

@@ -100,7 +100,12 @@ impl Extents {
         let behind = self.behind * nt;
         // Rows that are read where they lie take no room.
         let x = if self.rows == Rows::InPlace { 0 } else { self.bytes[0] };
-        let most = chip.a.checked_div(2 * kt * x + behind).unwrap_or(self.m).min(chip.acc / (2 * nt * self.accumulators)).min(self.m);
+        let most = chip
+            .a
+            .checked_div(2 * kt * x + behind)
+            .unwrap_or(self.m)
+            .min(chip.acc / (2 * nt * self.accumulators))
+            .min(self.m);
         if weights > chip.w || most == 0 {
             return Vec::new();
         }
@@ -147,7 +152,8 @@ mod tests {
             let ram = format!("a: (bytes: {a}, banks: 1), w: (bytes: {w}, banks: 1), acc: (bytes: {acc}, banks: 1)");
             let chip = Chip::new(&NpuConfig::parse(&format!("Npu(sram: ({ram}))")).unwrap());
             for (m, n, sums) in [(1, 1, [1, 1, 1]), (900, 70, [3, 3, 40]), (7, 300, [1, 1, 5000])] {
-                let extents = Extents { m, n, sums, behind: 0, bytes: [1, 1], accumulators: 1, rows: Rows::Memory, keeps: false };
+                let extents =
+                    Extents { m, n, sums, behind: 0, bytes: [1, 1], accumulators: 1, rows: Rows::Memory, keeps: false };
                 let plan = extents.choose(&chip).unwrap().expect("one element of each fits");
                 let Plan { mt, nt, kt, .. } = plan;
                 assert!(2 * mt * kt <= a && 2 * mt * nt * 4 <= acc, "{plan:?}");
@@ -156,7 +162,16 @@ mod tests {
             }
         }
         let chip = Chip::new(&NpuConfig::parse("Npu(sram: (w: (bytes: 49, banks: 1)))").unwrap());
-        let extents = Extents { m: 1, n: 1, sums: [1, 1, 1], behind: 0, bytes: [1, 1], accumulators: 1, rows: Rows::Memory, keeps: false };
+        let extents = Extents {
+            m: 1,
+            n: 1,
+            sums: [1, 1, 1],
+            behind: 0,
+            bytes: [1, 1],
+            accumulators: 1,
+            rows: Rows::Memory,
+            keeps: false,
+        };
         assert_eq!(extents.choose(&chip).unwrap(), None, "two weights and four entries need 50 bytes");
     }
 }

@@ -28,9 +28,7 @@ impl Source {
     fn share(&self) -> f64 {
         match self {
             Self::Rows { .. } => 1.0,
-            Self::Image { h, w, .. } => {
-                ((h.stride * w.stride) as f64 / (h.kernel * w.kernel).max(1) as f64).min(1.0)
-            }
+            Self::Image { h, w, .. } => ((h.stride * w.stride) as f64 / (h.kernel * w.kernel).max(1) as f64).min(1.0),
         }
     }
 }

@@ -253,7 +253,17 @@ mod tests {
         let text = "Npu(dram: Simple(bytes_per_cycle: 16.0, latency: 100))";
         let chip = Chip::new(&NpuConfig::parse(text).unwrap());
         let slices = super::super::slices::slices(1, 1, 16, 16);
-        let walk = Walk { chip: &chip, m: 32, n: 16, mt: 32, nt: 16, slices: &slices, keep_rows: false, rows: Rows::Memory, keeps: false };
+        let walk = Walk {
+            chip: &chip,
+            m: 32,
+            n: 16,
+            mt: 32,
+            nt: 16,
+            slices: &slices,
+            keep_rows: false,
+            rows: Rows::Memory,
+            keeps: false,
+        };
         let cycles = compute_cycles(&chip.array, &Gemm::new(32, 16, 16)).unwrap() as f64;
         let load = (32 * 16 + 16 * 16 + 16 * ENTRY) as f64 / 16.0;
         assert_eq!(walk.time().unwrap(), Some(100.0 + load + cycles + 100.0 + 32.0));

@@ -137,7 +137,20 @@ fn step(
     let residual = residual(builder, node, Form::Plain)?;
     let to = builder.make(output(node)?, Form::Plain)?;
     let (source, n, k) = (Source::Rows { pitch: layout.k }, layout.channels, layout.k);
-    let step = Product { source, x: from, x_params, constants, to, residual, batch, m, n, k, tiles: Plan::default(), in_place: InPlace::default() };
+    let step = Product {
+        source,
+        x: from,
+        x_params,
+        constants,
+        to,
+        residual,
+        batch,
+        m,
+        n,
+        k,
+        tiles: Plan::default(),
+        in_place: InPlace::default(),
+    };
     let step = step.plan(builder.chip)?;
     let reads = [from, constants.weights].into_iter().chain(residual.map(|r| r.0)).collect();
     builder.step(reads, to, step);
