@@ -6,10 +6,13 @@ cd "$(dirname "$0")/.."
 source tests/lib/common.sh
 export OTTAVA_TEST_ASSETS=${OTTAVA_TEST_ASSETS:-$(cd .. && pwd)/shared}
 export OTTAVA_SKIP_LOG=$(mktemp)
-trap 'rm -f "$OTTAVA_SKIP_LOG"' EXIT
+trap 'rm -rf "$OTTAVA_SKIP_LOG" "${POCL_CACHE_DIR:-}"' EXIT
 
 # One set of flags for everything in target/full, which is built once.
 export CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS=true CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS=true
+
+step "Software devices for Vulkan and OpenCL"
+software_gpus
 
 step "All tests, optimized, with overflow checks, every combination of threads, batch and instruction set"
 OTTAVA_EXHAUSTIVE=1 cargo test --release --workspace --no-fail-fast --target-dir target/full
@@ -20,6 +23,9 @@ OTTAVA_SHAPES=200000 cargo test --release --target-dir target/full -p ottava-dri
 step "Operator cases, random programs and networks on 72 simulated chips, bytes and counters (S12)"
 OTTAVA_S12=full cargo test --release --target-dir target/full -p ottava-driver-npu --test npu exact -- --nocapture
 OTTAVA_S12=full cargo test --release --target-dir target/full -p ottava-e2e --test npu -- --nocapture
+
+step "The quantized set on every variant of the GPU drivers"
+OTTAVA_GPU=full cargo test --release --target-dir target/full -p ottava-e2e --test gpu_networks -- --nocapture
 
 step "CPU kernels on emulated AArch64 CPUs"
 bash tests/lib/aarch64.sh target/full

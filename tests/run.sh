@@ -10,7 +10,7 @@ source tests/lib/common.sh
 
 export OTTAVA_TEST_ASSETS=${OTTAVA_TEST_ASSETS:-$(cd .. && pwd)/shared}
 export OTTAVA_SKIP_LOG=$(mktemp)
-trap 'rm -f "$OTTAVA_SKIP_LOG"' EXIT
+trap 'rm -rf "$OTTAVA_SKIP_LOG" "${POCL_CACHE_DIR:-}"' EXIT
 
 step "Format and lints"
 have_component rustfmt && cargo fmt --all -- --check
@@ -24,6 +24,9 @@ cargo check --quiet -p ottava-kernels --no-default-features
 step "Python with onnxruntime, for the comparison with another runtime"
 export OTTAVA_PYTHON=$(python_with_onnxruntime)
 [ -n "$OTTAVA_PYTHON" ] || note_skip "comparison with onnxruntime" "no Python environment could be made"
+
+step "Software devices for Vulkan and OpenCL"
+software_gpus
 
 step "Unit, integration and documentation tests, real networks and random networks"
 cargo test --workspace --no-fail-fast

@@ -42,6 +42,27 @@ python_with_litert() {
     "$venv/bin/python" -c "$check" >/dev/null 2>&1 && realpath -s "$venv/bin/python"
 }
 
+# Installs software drivers for Vulkan (Mesa's lavapipe, with the validation layers) and OpenCL (PoCL) where Debian packages
+# can be installed, and pins them: the tests see these devices and no others, and keep their caches in a folder of their own.
+software_gpus() {
+    local packages='libvulkan1 mesa-vulkan-drivers vulkan-validationlayers glslang-tools ocl-icd-libopencl1 pocl-opencl-icd'
+    # shellcheck disable=SC2086 # A list of words.
+    if ! dpkg -s $packages >/dev/null 2>&1; then
+        local as_root=
+        [ "$(id -u)" = 0 ] || as_root='sudo -n'
+        { $as_root apt-get update -qq && DEBIAN_FRONTEND=noninteractive $as_root apt-get install -y -qq $packages; } \
+            >/dev/null 2>&1 || note_skip "software Vulkan and OpenCL" "the Debian packages cannot be installed"
+    fi
+    local icd
+    for icd in /usr/share/vulkan/icd.d/lvp_icd*.json; do
+        # The second name is that of older loaders.
+        [ -f "$icd" ] && export VK_DRIVER_FILES=$icd VK_ICD_FILENAMES=$icd
+    done
+    [ -f /etc/OpenCL/vendors/pocl.icd ] && export OCL_ICD_VENDORS=/etc/OpenCL/vendors/pocl.icd
+    POCL_CACHE_DIR=$(mktemp -d)
+    export POCL_CACHE_DIR
+}
+
 print_skips() {
     local n
     n=$(sort -u "$OTTAVA_SKIP_LOG" | wc -l)

@@ -141,7 +141,9 @@ impl Loaded {
 
 /// Built-in drivers: the CPU first, the simulated NPU, the reference behind them.
 pub fn registry() -> Registry {
-    Registry::new().with(Arc::new(ottava_driver_cpu::CpuDriver)).with(Arc::new(ottava_driver_npu::NpuDriver::new()))
+    let gpus = crate::gpus::drivers().into_iter().map(|(_, driver)| driver);
+    let built_in = Registry::new().with(Arc::new(ottava_driver_cpu::CpuDriver));
+    gpus.fold(built_in.with(Arc::new(ottava_driver_npu::NpuDriver::new())), Registry::with)
 }
 
 /// Instruction sets of the CPU driver that this machine has.

@@ -7,6 +7,7 @@
 //! | `random_graph` | random quantized networks |
 //! | `random_float` | random float networks of what exporters spell out |
 //! | `devices` | devices that know less, or fail |
+//! | `gpus` | the Vulkan and OpenCL devices of this machine |
 //! | `lockstep` | comparison of a graph before and after a transformation, value by value |
 //! | `spearman` | the measure of sentence embeddings |
 //! | `split` | one network over several devices |
@@ -15,6 +16,7 @@
 pub mod assets;
 pub mod detector;
 pub mod devices;
+pub mod gpus;
 pub mod lockstep;
 pub mod random_float;
 pub mod random_graph;

@@ -8,6 +8,8 @@ use std::process::Command;
 /// Folders that may hold unsafe code, each with its reason at the crate root.
 const UNSAFE_ALLOWED: &[&str] = &[
     "drivers/cpu/kernels/",
+    "drivers/vulkan/",
+    "drivers/opencl/",
     "hal/abi/",
     "hal/loader/",
     "sdk/plugin/",

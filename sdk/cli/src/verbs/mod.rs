@@ -5,6 +5,8 @@ use crate::failure::Result;
 use crate::files::{MAX_SETTINGS, check_regular};
 use crate::ui::{Answer, Ui};
 use ottava::{Config, Model, Registry, RequantMode};
+use ottava_driver_opencl::OpenCLDriver;
+use ottava_driver_vulkan::VulkanDriver;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -94,7 +96,9 @@ impl Context {
         let forced = config.force_requantize.filter(|_| global.requant.is_none());
         let config = Config { force_requantize: forced, ..config };
         let (cpu, npu) = (Arc::new(ottava_driver_cpu::CpuDriver), Arc::new(ottava_driver_npu::NpuDriver::new()));
-        let registry = Registry::new().with(cpu).with(npu).configured(config).load_libraries();
+        let (vulkan, opencl) = (VulkanDriver::new(), OpenCLDriver::new());
+        let built_in = Registry::new().with(cpu).with(npu).with(Arc::new(vulkan)).with(Arc::new(opencl));
+        let registry = built_in.configured(config).load_libraries();
         let ui = Ui { json: global.json, quiet: global.quiet, verbose: global.verbose > 0 };
         Ok(Self { registry, requant, ui })
     }

@@ -1,0 +1,5 @@
+//! `ottava-driver-opencl`: devices that speak OpenCL.
+
+mod driver;
+
+pub use driver::OpenCLDriver;

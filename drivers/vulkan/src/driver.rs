@@ -1,0 +1,33 @@
+//! The driver: finds the devices that are present.
+
+use ottava_hal::{Device, DeviceInfo, Driver, DriverInfo, Error, OptionSpec, Options, Result};
+use std::sync::Arc;
+
+/// The driver of Vulkan devices.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct VulkanDriver;
+
+impl VulkanDriver {
+    /// The driver; it needs nothing.
+    pub fn new() -> Self {
+        Self
+    }
+}
+
+impl Driver for VulkanDriver {
+    fn info(&self) -> DriverInfo {
+        DriverInfo { name: "vulkan".into(), vendor: "Ottava".into(), version: env!("CARGO_PKG_VERSION").into() }
+    }
+
+    fn devices(&self) -> Result<Vec<DeviceInfo>> {
+        Ok(Vec::new())
+    }
+
+    fn option_schema(&self) -> Vec<OptionSpec> {
+        Vec::new()
+    }
+
+    fn open(&self, id: &str, _: &Options) -> Result<Arc<dyn Device>> {
+        Err(Error::invalid(format!("the vulkan driver has no device `{id}`")))
+    }
+}

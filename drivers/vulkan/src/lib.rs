@@ -1,0 +1,5 @@
+//! `ottava-driver-vulkan`: devices that speak Vulkan.
+
+mod driver;
+
+pub use driver::VulkanDriver;

@@ -1,0 +1,33 @@
+//! `ottava-conformance`: whether a driver keeps the contract.
+//!
+//! The command's verb `conformance` is a thin shell around this library. A driver that is linked as a crate runs the same
+//! groups in process, from its own tests ([`run_here`]).
+//!
+//! Reading order:
+//!
+//! 1. `case`: what a case is, and how it ends;
+//! 2. `subject`: the driver under test;
+//! 3. `groups`: the table of groups A to H, one file per group, one line each;
+//! 4. `profile`: which groups a profile asks for;
+//! 5. `child`: every case in a process of its own, with a time limit.
+//!
+//! Invariants: a case that cannot fail is no case (each group has a mutant that it catches); one seed decides everything;
+//! integers are compared exactly; a crash, a hang or an exit of the driver ends its case and never the run.
+
+mod case;
+mod child;
+mod groups;
+mod profile;
+mod subject;
+
+pub use case::{Case, Check, Ending, Outcome, Stop, refused, wild};
+pub use child::{Child, Limits, answer, list, run_case};
+pub use groups::{GROUPS, Group, cases};
+pub use profile::Profile;
+pub use subject::Subject;
+
+/// Runs the cases of a profile in this process, for drivers that are linked in; a crash ends the caller.
+pub fn run_here(subject: &Subject, profile: Profile, filter: &str) -> Vec<Outcome> {
+    let chosen = cases(subject).into_iter().filter(|c| profile.asks_for(c.group) && c.matches(filter));
+    chosen.map(|case| case.run(subject)).collect()
+}
