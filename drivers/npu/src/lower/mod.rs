@@ -2,7 +2,8 @@
 //!
 //! A [`Builder`] keeps where every value lies outside the chip and in which form (channels last for images), turns nodes
 //! into [`Step`]s and packs constants. A step knows its tiles before a single address is fixed: whether a node fits the
-//! scratchpads is decided when it is lowered, so an assessment and a compilation cannot disagree.
+//! scratchpads is decided when it is lowered, so an assessment and a compilation cannot disagree. When all steps are there,
+//! `keep` chooses the values that stay on the chip, and the steps around them are cut into tiles again.
 
 mod binary;
 mod builder;

@@ -172,20 +172,14 @@ impl Product {
         let table = Local::w((2 * kt * nt + slots.table % TABLE_SLOTS * ENTRY * nt) as u32);
         let acc = Local::acc((slots.output % 2 * mt * nt * pair) as u32);
         let (rows, columns, slice) = (tile.rows.len(), tile.columns.len(), tile.slice);
-        let [_, weights, first, _] = self.starts(tile.group);
+        let first = self.starts(tile.group)[2];
         let mut group = Group::default();
         if tile.load_table {
             let from = self.constants.table.plus((first + tile.columns.start) * ENTRY);
             group.loads.push(Op::load(at(from), table, emit::Rows::dense(columns * ENTRY)));
         }
         if tile.load_weights {
-            let from = self.constants.weights.plus(weights + slice.start * self.n + tile.columns.start);
-            let shape = emit::Rows { rows: slice.len(), bytes: columns, pitch: self.n };
-            group.loads.push(Op::load(at(from), w, shape));
-            let preload = Op::new(Opcode::Preload, w.bits(), 0, 0).set(Reg::K, slice.len()).set(Reg::N, columns);
-            // A residual that is read where it lies has a pitch in the same register.
-            let preload = preload.set(Reg::PitchW, 0);
-            group.array.push(preload.dtype(Reg::DtypeW, self.constants.dtype).int(Reg::Zw, self.constants.zp));
+            self.load_weights(&mut group, tile, w, at);
         }
         if tile.load_rows && self.in_place.rows.is_none() {
             group.loads.push(self.load_rows(tile, a, at));
@@ -201,6 +195,18 @@ impl Product {
             self.finish(&mut group, tile, [acc, table], slots.output, at);
         }
         group
+    }
+
+    /// Brings the weights of a tile to `to` and makes them the second factor.
+    fn load_weights(&self, group: &mut Group, tile: &Tile<'_>, to: Local, at: At<'_>) {
+        let (start, slice, columns) = (self.starts(tile.group)[1], tile.slice, tile.columns.len());
+        let from = self.constants.weights.plus(start + slice.start * self.n + tile.columns.start);
+        let shape = emit::Rows { rows: slice.len(), bytes: columns, pitch: self.n };
+        group.loads.push(Op::load(at(from), to, shape));
+        let preload = Op::new(Opcode::Preload, to.bits(), 0, 0).set(Reg::K, slice.len()).set(Reg::N, columns);
+        // A residual that is read where it lies has a pitch in the same register.
+        let preload = preload.set(Reg::PitchW, 0);
+        group.array.push(preload.dtype(Reg::DtypeW, self.constants.dtype).int(Reg::Zw, self.constants.zp));
     }
 
     /// The way of an output tile to memory: through the requantizer, or with the residual through the vector unit.

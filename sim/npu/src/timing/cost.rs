@@ -127,7 +127,7 @@ fn requantized(work: &Work) -> u64 {
 fn move_on_chip(config: &NpuConfig, cost: &mut Cost, step: &Step, space: Space) {
     let bytes = match &step.work {
         Work::Im2col(w) => w.footprint().local().map_or(0, |t| t.units()).min(w.to.units()),
-        Work::Load { from, .. } => from.local().map_or(0, |t| t.units()),
+        Work::Load { from, .. } => u64::from(from.rows).saturating_mul(from.len.into()),
         Work::Store { to, .. } => to.local().map_or(0, |t| t.units()),
         _ => 0,
     };
