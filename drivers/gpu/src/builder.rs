@@ -273,7 +273,12 @@ impl<'p> Builder<'p> {
         outside: u32,
         into: Buf,
     ) -> Result<()> {
-        let real: Vec<_> = axes.iter().filter(|a| a.0 != 1).collect();
+        // Elements of 8 bytes move as pairs of words.
+        let pair = element_bytes / 4 == 2;
+        let (element_bytes, times) = if pair { (4, 2) } else { (element_bytes, 1) };
+        let mut axes: Vec<_> = axes.iter().map(|a| (a.0, a.1, a.2 * times)).collect();
+        axes.extend(pair.then_some((2, 2, 1)));
+        let (real, first): (Vec<_>, _) = (axes.iter().filter(|a| a.0 != 1).collect(), first * times);
         if real.len() > 6 {
             return Err(Error::unsupported(Reason::Rank, "more than 6 axes to rearrange"));
         }

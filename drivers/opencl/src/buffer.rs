@@ -1,10 +1,14 @@
 //! Buffers of the device.
 
 use crate::memory::Mem;
-use crate::shared::Shared;
-use opencl3::memory::{CL_MEM_ALLOC_HOST_PTR, CL_MEM_READ_WRITE};
-use ottava_hal::{Buffer, BufferDesc, Error, Result, Status};
-use parking_lot::Mutex;
+use crate::shared::{Shared, exchange};
+use opencl3::command_queue::CommandQueue;
+use opencl3::event::Event;
+use opencl3::memory::{CL_MEM_ALLOC_HOST_PTR, CL_MEM_READ_WRITE, CL_MEM_USE_HOST_PTR};
+use ottava_hal::host::HostMemory;
+use ottava_hal::{Buffer, BufferDesc, Error, Reason, Result, Status};
+use parking_lot::{Mutex, RwLock};
+use smallvec::SmallVec;
 use std::any::Any;
 use std::ptr;
 use std::sync::Arc;
@@ -23,6 +27,8 @@ pub(crate) struct ClBuffer {
     len: usize,
     /// Never used twice in a process, so that a binding can be known again.
     pub number: u64,
+    /// Memory of the caller in which the buffer lies. Between submissions its bytes are the buffer's.
+    lent: Option<RwLock<Box<dyn HostMemory>>>,
     /// Parts that were bound, the last used at the end.
     parts: Mutex<Vec<Part>>,
 }
@@ -39,14 +45,27 @@ impl ClBuffer {
         let place = if shared.found.traits.unified { CL_MEM_ALLOC_HOST_PTR } else { 0 };
         let mem = Mem::new(&shared.context, CL_MEM_READ_WRITE | place, whole, ptr::null_mut())?;
         shared.clear(&mem, whole)?;
-        Ok(Self::of(shared, mem, desc.bytes))
+        Ok(Self::of(shared, mem, desc.bytes, None))
     }
 
-    fn of(shared: &Arc<Shared>, mem: Mem, len: usize) -> Self {
+    /// A buffer in memory of the caller.
+    pub(crate) fn lent(shared: &Arc<Shared>, mut memory: Box<dyn HostMemory>) -> Result<Self> {
+        let bytes = memory.bytes_mut();
+        let (host, len) = (bytes.as_mut_ptr(), bytes.len());
+        if len == 0 || !host.cast::<u32>().is_aligned() || len as u64 > shared.found.traits.max_alloc {
+            let what = format!("{len} bytes at an address that the device cannot use as a buffer");
+            return Err(Error::unsupported(Reason::Memory, what));
+        }
+        // The memory is always the same range and is dropped behind the memory object.
+        let mem = Mem::new(&shared.context, CL_MEM_READ_WRITE | CL_MEM_USE_HOST_PTR, len, host.cast())?;
+        Ok(Self::of(shared, mem, len, Some(RwLock::new(memory))))
+    }
+
+    fn of(shared: &Arc<Shared>, mem: Mem, len: usize, lent: Option<RwLock<Box<dyn HostMemory>>>) -> Self {
         static NUMBER: AtomicU64 = AtomicU64::new(1);
         // Relaxed is enough: the number only has to be another one each time.
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        Self { shared: Arc::clone(shared), mem: Arc::new(mem), len, number, parts: Mutex::default() }
+        Self { shared: Arc::clone(shared), mem: Arc::new(mem), len, number, lent, parts: Mutex::default() }
     }
 
     /// Whether the buffer belongs to this device.
@@ -79,6 +98,14 @@ impl ClBuffer {
         Ok(mem)
     }
 
+    /// Enqueues what makes lent memory the device's, or the host's again; nothing for other buffers.
+    pub(crate) fn exchange(&self, queue: &CommandQueue, to_device: bool) -> Result<SmallVec<[Event; 2]>> {
+        match self.lent {
+            Some(_) => Ok(exchange(queue, &self.mem, self.len, to_device)?.into()),
+            None => Ok(SmallVec::new()),
+        }
+    }
+
     fn check(&self, offset: usize, len: usize) -> Result<()> {
         if offset.checked_add(len).is_some_and(|end| end <= self.len) {
             return Ok(());
@@ -94,12 +121,20 @@ impl Buffer for ClBuffer {
 
     fn read(&self, offset: usize, to: &mut [u8]) -> Result<()> {
         self.check(offset, to.len())?;
-        self.shared.read(&self.mem, offset, to)
+        match &self.lent {
+            Some(memory) => to.copy_from_slice(&memory.read().bytes()[offset..offset + to.len()]),
+            None => self.shared.read(&self.mem, offset, to)?,
+        }
+        Ok(())
     }
 
     fn write(&self, offset: usize, from: &[u8]) -> Result<()> {
         self.check(offset, from.len())?;
-        self.shared.write(&self.mem, offset, from)
+        match &self.lent {
+            Some(memory) => memory.write().bytes_mut()[offset..offset + from.len()].copy_from_slice(from),
+            None => self.shared.write(&self.mem, offset, from)?,
+        }
+        Ok(())
     }
 
     fn as_any(&self) -> &dyn Any {

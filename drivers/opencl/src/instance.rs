@@ -15,6 +15,7 @@ use opencl3::memory::{CL_MEM_READ_WRITE, cl_mem};
 use ottava_gpu::{Dispatch, Place, Recipe, Slice, Step};
 use ottava_hal::{Error, Result, Status};
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::ffi::c_void;
 use std::ptr;
 use std::sync::{Arc, Weak};
@@ -24,6 +25,8 @@ pub(crate) type Parts = BTreeMap<(usize, usize), Mem>;
 
 /// An arena and the kernels of all launches.
 pub(crate) struct Instance {
+    /// Its place in the executable's pool.
+    pub number: u64,
     arena: Mem,
     /// Kept for the kernels' arguments.
     _parts: Parts,
@@ -68,9 +71,8 @@ pub(crate) fn outsides(recipe: &Recipe) -> Vec<Outside> {
 pub(crate) fn parts(recipe: &Recipe, place: Place, mem: &Mem) -> Result<Parts> {
     let mut parts = Parts::new();
     for slice in launches(recipe).flat_map(|(_, l)| &l.buffers).filter(|s| s.place == place) {
-        let key = (slice.offset, slice.len);
-        if !parts.contains_key(&key) {
-            parts.insert(key, mem.part(key.0, key.1)?);
+        if let Entry::Vacant(entry) = parts.entry((slice.offset, slice.len)) {
+            entry.insert(mem.part(slice.offset, slice.len)?);
         }
     }
     Ok(parts)
@@ -85,7 +87,7 @@ fn launches(recipe: &Recipe) -> impl Iterator<Item = (usize, &Dispatch)> {
 
 impl Instance {
     /// Allocates the arena and makes the kernels.
-    pub(crate) fn new(exe: &ClExecutable) -> Result<Self> {
+    pub(crate) fn new(exe: &ClExecutable, number: u64) -> Result<Self> {
         let (shared, recipe) = (exe.shared(), exe.recipe());
         let bytes = recipe.arena_bytes.next_multiple_of(4);
         let arena = Mem::new(&shared.context, CL_MEM_READ_WRITE, bytes, ptr::null_mut())?;
@@ -98,7 +100,7 @@ impl Instance {
             });
         }
         let set = exe.outsides().iter().map(|_| None).collect();
-        Ok(Self { arena, _parts: parts, kernels, set })
+        Ok(Self { number, arena, _parts: parts, kernels, set })
     }
 
     /// Sets the arguments that differ from the last run's.

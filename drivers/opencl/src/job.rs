@@ -3,8 +3,9 @@
 use crate::buffer::ClBuffer;
 use crate::executable::ClExecutable;
 use crate::shared::Shared;
+use ottava_gpu::engine::{check_bindings, check_copy, check_distinct, check_range};
 use ottava_hal::device::Command;
-use ottava_hal::{Binding, Buffer, Error, Executable, Result, TensorType};
+use ottava_hal::{Binding, Buffer, Error, Executable, Result};
 use std::sync::Arc;
 
 /// A part of a buffer of this device.
@@ -31,22 +32,39 @@ impl Work {
                 let exe = exe.ok_or_else(|| {
                     Error::invalid("an executable of another device, or from before a reset; compile it again")
                 })?;
-                let ins = bind(inputs, exe.inputs(), "input", shared)?;
-                let outs = bind(outputs, exe.outputs(), "output", shared)?;
-                check_distinct(&ins, &outs)?;
-                Ok(Self::Dispatch { executable: Arc::clone(executable), inputs: ins, outputs: outs })
+                let alignment = shared.found.traits.alignment;
+                check_bindings(inputs, exe.inputs(), "input", alignment)?;
+                check_bindings(outputs, exe.outputs(), "output", alignment)?;
+                check_distinct(inputs, outputs)?;
+                let bound = |all: &[Binding]| all.iter().map(|b| Bound::of(b, shared)).collect::<Result<_>>();
+                let (inputs, outputs) = (bound(inputs)?, bound(outputs)?);
+                Ok(Self::Dispatch { executable: Arc::clone(executable), inputs, outputs })
             }
             Command::Copy { from, to } => {
-                if from.len != to.len {
-                    return Err(Error::invalid(format!("a copy from {} bytes to {}", from.len, to.len)));
-                }
-                let (from, to) = (Bound::of(from, shared)?, Bound::of(to, shared)?);
-                if from.overlaps(&to) {
-                    return Err(Error::invalid("a copy between bytes that overlap"));
-                }
-                Ok(Self::Copy { from, to })
+                check_copy(from, to)?;
+                Ok(Self::Copy { from: Bound::of(from, shared)?, to: Bound::of(to, shared)? })
             }
-            Command::Fill { to, pattern } => Ok(Self::Fill { to: Bound::of(to, shared)?, pattern: *pattern }),
+            Command::Fill { to, pattern } => {
+                check_range(to)?;
+                Ok(Self::Fill { to: Bound::of(to, shared)?, pattern: *pattern })
+            }
+        }
+    }
+
+    /// Where the command writes.
+    pub(crate) fn written(&self) -> &[Bound] {
+        match self {
+            Self::Dispatch { outputs, .. } => outputs,
+            Self::Copy { to, .. } | Self::Fill { to, .. } => std::slice::from_ref(to),
+        }
+    }
+
+    /// What the command reads.
+    pub(crate) fn read(&self) -> &[Bound] {
+        match self {
+            Self::Dispatch { inputs, .. } => inputs,
+            Self::Copy { from, .. } => std::slice::from_ref(from),
+            Self::Fill { .. } => &[],
         }
     }
 }
@@ -58,16 +76,12 @@ pub(crate) fn own(executable: &dyn Executable) -> Result<&ClExecutable> {
 }
 
 impl Bound {
+    /// A binding whose range has been checked.
     fn of(binding: &Binding, shared: &Arc<Shared>) -> Result<Self> {
         let buffer = binding.buffer.as_any().downcast_ref::<ClBuffer>();
         let buffer = buffer.ok_or_else(|| Error::invalid("a buffer of another device"))?;
         if !buffer.is_of(shared) {
             return Err(Error::invalid("a buffer of another device, or from before a reset; allocate it again"));
-        }
-        let end = binding.offset.checked_add(binding.len).filter(|&e| e <= buffer.len());
-        if end.is_none() {
-            let (offset, len, has) = (binding.offset, binding.len, buffer.len());
-            return Err(Error::invalid(format!("bytes {offset}+{len} are outside a buffer of {has}")));
         }
         Ok(Self { buffer: Arc::clone(&binding.buffer), offset: binding.offset, len: binding.len })
     }
@@ -77,38 +91,4 @@ impl Bound {
         let buffer = self.buffer.as_any().downcast_ref::<ClBuffer>();
         buffer.ok_or_else(|| Error::invalid("a buffer of another device"))
     }
-
-    fn overlaps(&self, other: &Self) -> bool {
-        let same = std::ptr::addr_eq(Arc::as_ptr(&self.buffer), Arc::as_ptr(&other.buffer));
-        same && self.offset < other.offset + other.len && other.offset < self.offset + self.len
-    }
-}
-
-fn bind(bindings: &[Binding], types: &[TensorType], what: &str, shared: &Arc<Shared>) -> Result<Vec<Bound>> {
-    if bindings.len() != types.len() {
-        let (found, expected) = (bindings.len(), types.len());
-        return Err(Error::invalid(format!("{found} {what} bindings, the executable has {expected} {what}s")));
-    }
-    let alignment = shared.found.traits.alignment;
-    let one = |(i, (b, ty)): (usize, (&Binding, &TensorType))| {
-        if ty.byte_len() != Some(b.len) {
-            return Err(Error::invalid(format!("{what} {i}: {} bytes bound, {ty} needs {:?}", b.len, ty.byte_len())));
-        }
-        if b.offset % alignment != 0 {
-            let what = format!("{what} {i}: offset {} is not a multiple of the device's {alignment}", b.offset);
-            return Err(Error::invalid(what));
-        }
-        Bound::of(b, shared).map_err(|e| Error::invalid(format!("{what} {i}: {e}")))
-    };
-    bindings.iter().zip(types).enumerate().map(one).collect()
-}
-
-/// An output does not overlap anything else that is bound.
-fn check_distinct(ins: &[Bound], outs: &[Bound]) -> Result<()> {
-    for (i, out) in outs.iter().enumerate() {
-        if outs[i + 1..].iter().chain(ins).any(|other| other.overlaps(out)) {
-            return Err(Error::invalid(format!("the memory of output {i} is bound twice; give it bytes of its own")));
-        }
-    }
-    Ok(())
 }

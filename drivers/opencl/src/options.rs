@@ -17,6 +17,8 @@ pub(crate) struct Settings {
     pub dot: Option<Dot>,
     /// Folder of program binaries; `None` keeps none.
     pub cache: Option<PathBuf>,
+    /// Submissions run in the caller's thread.
+    pub in_caller: bool,
 }
 
 /// The options that exist.
@@ -28,6 +30,10 @@ pub(crate) fn schema() -> Vec<OptionSpec> {
         OptionSpec {
             allowed: vec!["auto".into(), "plain".into(), "packed".into()],
             ..OptionSpec::new("dot", "auto", "dot products of bytes: as the device has them, by products, or packed")
+        },
+        OptionSpec {
+            allowed: vec!["on".into(), "off".into()],
+            ..OptionSpec::new("worker", "on", "off: submissions run in the caller's thread, for tools that watch one")
         },
         OptionSpec::new("cache", "off", "off, or the folder in which built programs are kept"),
     ]
@@ -54,9 +60,14 @@ pub(crate) fn parse(options: &Options) -> Result<Settings> {
         Some("packed") => Some(Dot::Packed),
         Some(other) => return Err(bad("dot", other, "auto, plain or packed")),
     };
+    let in_caller = match text("worker") {
+        None | Some("on") => false,
+        Some("off") => true,
+        Some(other) => return Err(bad("worker", other, "on or off")),
+    };
     let cache = text("cache").filter(|t| *t != "off").map(PathBuf::from);
     let owned = |key| text(key).map(str::to_owned);
-    Ok(Settings { platform: owned("platform"), device: owned("device"), work_group, dot, cache })
+    Ok(Settings { platform: owned("platform"), device: owned("device"), work_group, dot, cache, in_caller })
 }
 
 fn bad(key: &str, found: &str, expected: &str) -> Error {
@@ -79,6 +90,7 @@ mod tests {
         let message = |key, value| read(&[(key, value)]).unwrap_err().to_string();
         assert!(message("dots", "x").contains("it has platform, device, work_group"));
         assert!(message("dot", "x").contains("expected auto, plain or packed"));
+        assert!(message("worker", "x").contains("expected on or off"));
         assert!(message("work_group", "0").contains("number of invocations"));
     }
 }

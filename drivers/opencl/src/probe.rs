@@ -9,6 +9,7 @@ use opencl3::platform::{Platform, get_platforms};
 use ottava_gpu::{Dot, Target};
 use ottava_hal::device::{Link, LinkMode};
 use ottava_hal::{DeviceInfo, DeviceKind};
+use parking_lot::Mutex;
 
 /// Local memory is a memory of its own (`CL_LOCAL` of the API).
 const LOCAL_MEMORY: u32 = 1;
@@ -25,7 +26,6 @@ pub(crate) struct Traits {
     pub version: String,
     pub is_gpu: bool,
     pub is_cpu: bool,
-    pub units: u32,
     pub max_group: u32,
     pub local_bytes: u64,
     pub has_local: bool,
@@ -37,7 +37,6 @@ pub(crate) struct Traits {
     pub rounded_division: bool,
     pub int64: bool,
     pub dot: bool,
-    pub half: bool,
     /// OpenCL C, 10 times the version: 12 for 1.2.
     pub language: u32,
 }
@@ -50,8 +49,20 @@ pub(crate) struct Found {
     pub traits: Traits,
 }
 
-/// The devices, or why there is none.
+/// The devices, or why there is none. They are looked for under a lock and once they are found not again: some
+/// implementations are not ready for a second thread while they start.
 pub(crate) fn find() -> Result<Vec<Found>, String> {
+    static FOUND: Mutex<Option<Vec<Found>>> = Mutex::new(None);
+    let mut known = FOUND.lock();
+    if let Some(found) = &*known {
+        return Ok(found.clone());
+    }
+    let found = search()?;
+    *known = Some(found.clone());
+    Ok(found)
+}
+
+fn search() -> Result<Vec<Found>, String> {
     let platforms = get_platforms().map_err(|e| format!("no OpenCL on this machine: {e} ({})", e.0))?;
     let mut found = Vec::new();
     let mut refused = Vec::new();
@@ -122,7 +133,6 @@ fn read(platform: &Platform, device: Device, name: String, language: u32) -> ope
         version: device.version().unwrap_or_default(),
         is_gpu: kind & CL_DEVICE_TYPE_GPU != 0,
         is_cpu: kind & CL_DEVICE_TYPE_CPU != 0,
-        units: device.max_compute_units().unwrap_or(1),
         max_group: u32::try_from(group).unwrap_or(u32::MAX).max(1),
         local_bytes: device.local_mem_size()?,
         has_local: device.local_mem_type()? == LOCAL_MEMORY,
@@ -134,7 +144,6 @@ fn read(platform: &Platform, device: Device, name: String, language: u32) -> ope
         rounded_division: floats & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT != 0,
         int64: device.profile().is_ok_and(|p| p == "FULL_PROFILE") || has("cles_khr_int64"),
         dot: has("cl_khr_integer_dot_product"),
-        half: has("cl_khr_fp16"),
         language,
     })
 }

@@ -1,16 +1,18 @@
 //! What the device and everything made by it share: the context, programs, and a queue for transfers.
 
 use crate::memory::Mem;
+use crate::options::Settings;
 use crate::probe::Found;
 use crate::program::Programs;
 use crate::status::failed;
 use opencl3::command_queue::{
     CL_QUEUE_PROFILING_ENABLE, CommandQueue, create_command_queue, enqueue_copy_buffer, enqueue_fill_buffer,
-    enqueue_read_buffer, enqueue_write_buffer, finish,
+    enqueue_map_buffer, enqueue_marker_with_wait_list, enqueue_read_buffer, enqueue_unmap_mem_object,
+    enqueue_write_buffer, finish,
 };
 use opencl3::context::Context;
 use opencl3::event::Event;
-use opencl3::memory::cl_mem;
+use opencl3::memory::{CL_MAP_READ, CL_MAP_WRITE_INVALIDATE_REGION, cl_mem};
 use ottava_hal::Result;
 use std::ffi::c_void;
 use std::ptr;
@@ -26,7 +28,8 @@ pub(crate) struct Shared {
 
 impl Shared {
     /// Opens a device.
-    pub(crate) fn open(found: Found, programs: Programs) -> Result<Self> {
+    pub(crate) fn open(found: Found, settings: &Settings) -> Result<Self> {
+        let programs = Programs::new(&found, settings);
         let context = Context::from_device(&found.device).map_err(|e| failed("no OpenCL context", e))?;
         let transfers = queue(&context, &found)?;
         Ok(Self { context, found, programs, transfers })
@@ -59,9 +62,9 @@ impl Shared {
         event.map(|e| drop(Event::new(e))).map_err(|e| failed("a write of a buffer", e))
     }
 
-    /// Fills a new buffer with zeros.
+    /// Fills whole words of a new buffer with zeros.
     pub(crate) fn clear(&self, mem: &Mem, bytes: usize) -> Result<()> {
-        drop(fill(&self.transfers, mem, &[0], 0, bytes)?);
+        drop(fill(&self.transfers, mem, &[0; 4], 0, bytes)?);
         finish(self.transfers.get()).map_err(|e| failed("a new buffer", e))
     }
 }
@@ -80,6 +83,26 @@ pub(crate) fn copy(queue: &CommandQueue, from: (cl_mem, usize), to: (cl_mem, usi
     // SAFETY: both handles are those of living buffers; ranges outside them are an error.
     let event = unsafe { enqueue_copy_buffer(queue.get(), from.0, to.0, from.1, to.1, bytes, 0, ptr::null()) };
     event.map(Event::new).map_err(|e| failed("a copy", e))
+}
+
+/// Enqueues an event that ends with everything before it.
+pub(crate) fn marker(queue: &CommandQueue) -> Result<Event> {
+    // SAFETY: the list of events is empty.
+    let event = unsafe { enqueue_marker_with_wait_list(queue.get(), 0, ptr::null()) };
+    event.map(Event::new).map_err(|e| failed("a marker", e))
+}
+
+/// Enqueues the mapping of a whole buffer and its end: with `to_device` what the host has written becomes the buffer's
+/// content, else the buffer's content becomes visible to the host.
+pub(crate) fn exchange(queue: &CommandQueue, mem: &Mem, bytes: usize, to_device: bool) -> Result<[Event; 2]> {
+    let flags = if to_device { CL_MAP_WRITE_INVALIDATE_REGION } else { CL_MAP_READ };
+    let mut mapped = ptr::null_mut();
+    // SAFETY: the range is the whole buffer, whose host memory lives as long as the buffer.
+    let map = unsafe { enqueue_map_buffer(queue.get(), mem.raw(), 0, flags, 0, bytes, &mut mapped, 0, ptr::null()) };
+    let map = Event::new(map.map_err(|e| failed("a mapping", e))?);
+    // SAFETY: the pointer is that of the mapping just enqueued.
+    let unmap = unsafe { enqueue_unmap_mem_object(queue.get(), mem.raw(), mapped, 0, ptr::null()) };
+    Ok([map, Event::new(unmap.map_err(|e| failed("the end of a mapping", e))?)])
 }
 
 /// The call of OpenCL 1.2, which every later version has too.

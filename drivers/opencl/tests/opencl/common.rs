@@ -1,9 +1,10 @@
 //! What the tests share: a device, submissions, and a comparison with the reference.
 
-use ottava_driver_opencl::OpenCLDriver;
+use ottava_driver_opencl::{OpenCLDevice, OpenCLDriver};
+use ottava_gpu::testing::skip;
 use ottava_hal::{
-    Binding, Buffer, BufferDesc, CompileOptions, DataType, Device, Driver, Executable, Node, Options, Program, Queue,
-    Result, Submission, Tensor, ValueId,
+    Binding, Buffer, BufferDesc, CompileOptions, DataType, Device, Driver, Executable, Node, Options, Program,
+    QuantParams, Queue, Result, Submission, Tensor, TensorType, Value, ValueId,
 };
 use std::sync::{Arc, Once};
 use std::time::Duration;
@@ -12,15 +13,18 @@ use std::time::Duration;
 pub const LONG: Duration = Duration::from_secs(60);
 
 /// The first device with these options; `None`, and a line in the list of skipped tests, if the machine has none.
-pub fn device(what: &str, options: &[(&str, &str)]) -> Option<Arc<dyn Device>> {
+pub fn device(what: &str, options: &[(&str, &str)]) -> Option<Arc<OpenCLDevice>> {
     own_kernel_cache();
-    let options: Options = options.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+    let mut options: Options = options.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+    if let Ok(worker) = std::env::var("OTTAVA_OPENCL_WORKER") {
+        options.insert("worker".into(), worker);
+    }
     let driver = OpenCLDriver::new();
     let Some(info) = driver.devices().unwrap().into_iter().next() else {
         skip(what, "no OpenCL device");
         return None;
     };
-    Some(driver.open(&info.id, &options).unwrap())
+    Some(driver.open_opencl(&info.id, &options).unwrap())
 }
 
 /// The software device keeps what it has compiled in the user's home; tests compile anew.
@@ -30,24 +34,13 @@ fn own_kernel_cache() {
         if std::env::var_os("POCL_CACHE_DIR").is_none() {
             let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("pocl");
             std::fs::create_dir_all(&folder).unwrap();
-            // SAFETY: tests reach OpenCL, which reads the environment, through this function only, and it runs once.
             #[allow(unsafe_code)] // the library takes the folder from the environment alone
+            // SAFETY: tests reach OpenCL, which reads the environment, through this function only, and it runs once.
             unsafe {
                 std::env::set_var("POCL_CACHE_DIR", folder);
             }
         }
     });
-}
-
-/// Says on the error output and in the list of skipped tests what was not run.
-pub fn skip(what: &str, why: &str) {
-    eprintln!("skipped: {what}: {why}");
-    if let Some(log) = std::env::var_os("OTTAVA_SKIP_LOG") {
-        use std::io::Write;
-        let file = std::fs::OpenOptions::new().append(true).create(true).open(log);
-        let written = file.and_then(|mut f| writeln!(f, "{what}: {why}"));
-        written.expect("the list of skipped tests can be written");
-    }
 }
 
 /// A buffer with these bytes.
@@ -116,10 +109,7 @@ pub fn is_close(found: &[u8], expect: &Tensor) -> bool {
     }
     let Some(found) = floats(expect.dtype(), found) else { return false };
     let Some(expect) = floats(expect.dtype(), expect.bytes()) else { return false };
-    found
-        .iter()
-        .zip(&expect)
-        .all(|(f, e)| f.to_bits() == e.to_bits() || f == e || (f - e).abs() <= 1e-6 + 1e-5 * e.abs())
+    found.iter().zip(&expect).all(|(f, e)| f == e || f.is_nan() && e.is_nan() || (f - e).abs() <= 1e-6 + 1e-5 * e.abs())
 }
 
 fn floats(dtype: DataType, bytes: &[u8]) -> Option<Vec<f32>> {
@@ -127,4 +117,35 @@ fn floats(dtype: DataType, bytes: &[u8]) -> Option<Vec<f32>> {
         DataType::F32 => Some(bytes.chunks_exact(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect()),
         _ => None,
     }
+}
+
+/// A program that dequantizes, which every device can: one value per byte.
+pub fn dequantize(n: usize) -> (Program, Tensor) {
+    let ty = TensorType::fixed(DataType::S8, &[n]).quantized(QuantParams::per_tensor(0.25, 3));
+    let value = |name: &str, ty| Value { name: name.into(), ty, constant: None };
+    let values = vec![value("x", ty), value("y", TensorType::fixed(DataType::F32, &[n]))];
+    let mut node = ottava_ops_node("Dequantize");
+    (node.inputs, node.outputs) = (vec![Some(ValueId(0))], vec![ValueId(1)]);
+    let program = Program {
+        name: "dequantize".into(),
+        values,
+        nodes: vec![node],
+        inputs: vec![ValueId(0)],
+        outputs: vec![ValueId(1)],
+    };
+    let data: Vec<i64> = (0..n as i64).map(|i| i * 7 % 251 - 125).collect();
+    (program, Tensor::from_ints(DataType::S8, &[n], &data).unwrap())
+}
+
+fn ottava_ops_node(op: &str) -> Node {
+    let cases = ottava_ops::all().flat_map(|op| op.cases());
+    let mut found = cases.map(|c| c.node).find(|n| n.op == op).expect("the operator has a case");
+    found.name = "only".into();
+    found
+}
+
+/// The reference's answer.
+pub fn reference(program: &Program, inputs: &[Tensor]) -> Vec<Vec<u8>> {
+    let outputs = ottava_reference::Interpreter::new(program).unwrap().run(inputs).unwrap();
+    outputs.iter().map(|t| t.bytes().to_vec()).collect()
 }
