@@ -4,8 +4,8 @@
 
 use crate::rng::Rng;
 use ottava_hal::program::{Activation, Fused};
-use std::sync::Arc;
 use ottava_hal::{Attr, DataType, Node, Program, QuantParams, RequantMode, Scheme, Tensor, TensorType, Value, ValueId};
+use std::sync::Arc;
 
 /// A program, inputs for it, and what its results may be off by.
 pub struct Case {
@@ -232,14 +232,20 @@ impl Maker {
         let byte = [DataType::S8, DataType::U8];
         let x_type = byte[self.rng.below(2)];
         let computed = s.free && self.rng.chance(50);
-        let w_type = if computed { byte[self.rng.below(2)] } else { [DataType::S8, DataType::S8, DataType::U8, DataType::S4][self.rng.below(4)] };
+        let w_type = if computed {
+            byte[self.rng.below(2)]
+        } else {
+            [DataType::S8, DataType::S8, DataType::U8, DataType::S4][self.rng.below(4)]
+        };
         let (x, w) = (self.ints(x_type, &s.x), self.ints(w_type, &s.w));
         let x_params = self.params(x_type, 0.02);
         let w_params = self.weight_params(w_type, s, computed);
         let sum_scale = x_params.scales[0] * w_params.scales[0];
         self.operand(x, Some(x_params), false);
         self.operand(w, Some(w_params), !computed);
-        let y_type = [DataType::S8, DataType::U8, DataType::S8, DataType::U8, DataType::S16, DataType::F32, DataType::F16][self.rng.below(7)];
+        let y_type =
+            [DataType::S8, DataType::U8, DataType::S8, DataType::U8, DataType::S16, DataType::F32, DataType::F16]
+                [self.rng.below(7)];
         let quantized = y_type.is_integer();
         let residual = self.rng.chance(25) && s.y.len() > 1;
         self.typed_bias(s, quantized);

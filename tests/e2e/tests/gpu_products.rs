@@ -98,7 +98,10 @@ fn products_have_the_answers_of_the_reference() {
             let typed = check(&name, device.as_ref(), 0..n_typed, true);
             let floats = check(&name, device.as_ref(), 0..n_floats, false);
             println!("{name}: {typed} products of bytes, {floats} of floats");
-            assert!(typed as u64 * 10 >= n_typed * 8 && floats as u64 * 10 >= n_floats * 7, "{name}: few were accepted");
+            assert!(
+                typed as u64 * 10 >= n_typed * 8 && floats as u64 * 10 >= n_floats * 7,
+                "{name}: few were accepted"
+            );
         }
     }
 }

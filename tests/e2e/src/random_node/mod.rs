@@ -8,9 +8,7 @@ mod rows;
 
 use crate::one_node::reference;
 use crate::rng::Rng;
-use ottava_hal::{
-    Attr, DataType, Node, Program, QuantParams, Shape, Tensor, TensorType, Value, ValueId,
-};
+use ottava_hal::{Attr, DataType, Node, Program, QuantParams, Shape, Tensor, TensorType, Value, ValueId};
 
 /// Storages of quantized values.
 const BYTES: [DataType; 2] = [DataType::S8, DataType::U8];

@@ -38,7 +38,13 @@ pub(super) fn movements(rng: &mut Rng) -> Option<Random> {
         1 => {
             let step = pick(rng, &[1, 2, -1, -2, 3]);
             let (a, b) = (rng.int(-n - 1, n), rng.int(-n - 1, n + 1));
-            draft("Slice", 13, ty).input(x).numbers(&[a]).numbers(&[b]).numbers(&[axis as i64]).numbers(&[step]).finish(images)
+            draft("Slice", 13, ty)
+                .input(x)
+                .numbers(&[a])
+                .numbers(&[b])
+                .numbers(&[axis as i64])
+                .numbers(&[step])
+                .finish(images)
         }
         2 => {
             let mut d = draft("Split", 18, ty.clone()).input(x).attr("axis", at);

@@ -1,12 +1,12 @@
 //! `Conv` in one and two dimensions, grouped or not.
 
 use super::super::{input, output};
+use super::depthwise;
 use super::end::{End, row_words};
 use super::factor::{self, Layout};
 use super::operand::{Bytes, bad_shape, is_typed};
 use super::plan::{Image, Plan, Terms};
 use super::window::{self, Axis};
-use super::depthwise;
 use crate::Form;
 use crate::builder::{Buf, Builder, Launch};
 use crate::form::element_bytes;
@@ -30,8 +30,7 @@ pub(in super::super) fn lower(builder: &mut Builder<'_>, node: &Node) -> Result<
     let axes = window::forward(&node.attrs, &wd[2..], &xd[2..], &yd[2..])?;
     let (depth, taps) = (wd[1], axes[0].kernel * axes[1].kernel);
     let at = |c: usize, tap: usize, d: usize| (c * depth + d) * taps + tap;
-    let layout =
-        Layout { channels: wd[0], groups, depth, taps, axis: 0, at: &at, alpha: 1.0, beta: 1.0, offset: 0 };
+    let layout = Layout { channels: wd[0], groups, depth, taps, axis: 0, at: &at, alpha: 1.0, beta: 1.0, offset: 0 };
     let stuffing = axes.map(|a| Stuffing { before: a.before as i64, extent: a.seen(), stride: 1 });
     if depth == 1 && wd[0] == groups && groups > 1 {
         return depthwise::lower(builder, node, &layout, xd[0], axes);

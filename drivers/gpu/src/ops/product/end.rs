@@ -116,7 +116,10 @@ fn check_operand(ty: &TensorType) -> Result<()> {
     if typed || float {
         return Ok(());
     }
-    Err(Error::unsupported(Reason::Dtype, format!("a residual {ty}, supported: floats, and 8 or 16 bits with one scale")))
+    Err(Error::unsupported(
+        Reason::Dtype,
+        format!("a residual {ty}, supported: floats, and 8 or 16 bits with one scale"),
+    ))
 }
 
 fn bounds(node: &Node, y: &TensorType) -> Result<(i32, i32)> {

@@ -275,12 +275,7 @@ pub(super) fn byte_table(
     layout.table(builder, &layout.windows(4), &records)
 }
 
-fn float_records(
-    builder: &Builder<'_>,
-    node: &Node,
-    layout: &Layout<'_>,
-    end: &End<'_>,
-) -> Result<Vec<[u32; 4]>> {
+fn float_records(builder: &Builder<'_>, node: &Node, layout: &Layout<'_>, end: &End<'_>) -> Result<Vec<[u32; 4]>> {
     let biases = biases(builder, node, layout, (1.0, None), end)?;
     Ok(biases.into_iter().map(|(_, last)| [0, layout.alpha.to_bits(), 0, last.to_bits()]).collect())
 }

@@ -1,12 +1,12 @@
 //! `Gemm` and `MatMul`: the rows of x are the kernel's pixels. A second factor that is computed is packed by a kernel.
 
 use super::super::{input, output};
+use super::conv::last_mask;
 use super::end::{End, row_words};
 use super::factor::{self, Layout};
 use super::operand::{Bytes, bad_shape, bias, is_typed};
 use super::plan::{Image, Plan, Terms};
 use super::window::Axis;
-use super::conv::last_mask;
 use crate::Form;
 use crate::builder::{Buf, Builder, Launch};
 use crate::form::{Stored, element_bytes};
@@ -140,11 +140,7 @@ fn lower(builder: &mut Builder<'_>, node: &Node, rows: Buf, shape: &Shape) -> Re
         true => constant_factor(builder, node, &layout, lanes, &end)?,
         false => computed_factor(builder, node, &layout, (shape, lanes), &end)?,
     };
-    let terms = if terms {
-        Terms::Bytes(Bytes::of(ty)?, packed.computed)
-    } else {
-        Terms::Floats(ty.dtype as u32)
-    };
+    let terms = if terms { Terms::Bytes(Bytes::of(ty)?, packed.computed) } else { Terms::Floats(ty.dtype as u32) };
     let starts: Vec<(usize, usize)> =
         shape.pairs.iter().map(|&(a, b)| (a * shape.m * words, b * packed.matrix_words)).collect();
     if starts.iter().any(|(a, b)| a.max(b) > &(i32::MAX as usize)) {
@@ -171,15 +167,14 @@ fn lower(builder: &mut Builder<'_>, node: &Node, rows: Buf, shape: &Shape) -> Re
 fn finish(builder: &mut Builder<'_>, node: &Node, plan: &Plan<'_>, end: &End<'_>, shape: &Shape) -> Result<()> {
     let y = output(node)?;
     let ty = builder.ty(y);
-    let (bytes, stride) = (element_bytes(ty.dtype)?, row_words(ty, Form::Rows)?);
+    let bytes = element_bytes(ty.dtype)?;
     let lanes = 4 / bytes;
-    if builder.dims(y)?.last() == Some(&shape.n) && Stored::new(ty, Form::Rows)?.axes.len() > 1 || lanes == 1 {
+    if builder.dims(y)?.last() == Some(&shape.n) {
         let to = builder.write(y, Form::Rows)?;
-        let stride = if lanes == 1 { shape.n } else { stride };
-        return plan.launch(builder, end, Form::Rows, stride, to);
+        return plan.launch(builder, end, Form::Rows, row_words(ty, Form::Rows)?, to);
     }
     if end.has_residual() {
-        return Err(bad_shape("a residual of a product whose rows are single elements"));
+        return Err(bad_shape("a residual of a product with a vector"));
     }
     let (rows, padded) = (shape.m * shape.pairs.len().max(1), shape.n.next_multiple_of(lanes));
     let own = builder.scratch(rows * padded * bytes)?;
@@ -233,9 +228,8 @@ fn computed_factor(
     let rows = stored.axes.iter().rev().nth(1).map_or(1, |a| a.padded);
     let words = matrix_words.checked_mul(matrices).filter(|n| *n <= (i32::MAX / 4) as usize);
     let words = words.ok_or_else(|| Error::unsupported(Reason::Memory, "a packed factor of 2^31 bytes"))?;
-    let mut params = [tiles, if typed { steps } else { steps * lanes }, shape.k, shape.n, down, across]
-        .map(|n| n as u32)
-        .to_vec();
+    let mut params =
+        [tiles, if typed { steps } else { steps * lanes }, shape.k, shape.n, down, across].map(|n| n as u32).to_vec();
     params.extend([flip, zx as u32, zw as u32, ty.dtype as u32, matrix_words as u32]);
     params.extend((0..matrices).map(|i| (i * rows * padded) as u32));
     let (from, to) = (builder.read(w, Form::Rows)?, builder.scratch(4 * words)?);

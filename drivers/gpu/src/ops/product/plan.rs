@@ -61,7 +61,14 @@ impl Plan<'_> {
     }
 
     /// Adds the launch; `stride` is the words from row to row of the result.
-    pub(super) fn launch(&self, builder: &mut Builder<'_>, end: &End<'_>, form: Form, stride: usize, y: Buf) -> Result<()> {
+    pub(super) fn launch(
+        &self,
+        builder: &mut Builder<'_>,
+        end: &End<'_>,
+        form: Form,
+        stride: usize,
+        y: Buf,
+    ) -> Result<()> {
         let (end_params, other) = end.params(builder, form, stride)?;
         let rows = self.rows();
         let mut params = self.params(rows)?;
@@ -107,11 +114,16 @@ impl Plan<'_> {
         let extents = [self.image.pixel_words, self.image.height, self.image.width, h.output, w.output];
         let window = [h.kernel, w.kernel, h.stride, w.stride];
         let all = counts.iter().chain(&extents).chain(&window);
-        let mut params = all.map(|&n| u32::try_from(n)).collect::<std::result::Result<Vec<_>, _>>().map_err(|_| {
-            Error::unsupported(Reason::ShapeLimit, "an extent of more than 32 bits")
-        })?;
+        let mut params = all
+            .map(|&n| u32::try_from(n))
+            .collect::<std::result::Result<Vec<_>, _>>()
+            .map_err(|_| Error::unsupported(Reason::ShapeLimit, "an extent of more than 32 bits"))?;
         params.extend([step(h) as u32, step(w) as u32, 0, 0, flip, 0, self.mask, x_type]);
-        params.extend([u32::from(computed.is_some()), computed.unwrap_or(0) as u32, u32::from(!self.products.is_empty())]);
+        params.extend([
+            u32::from(computed.is_some()),
+            computed.unwrap_or(0) as u32,
+            u32::from(!self.products.is_empty()),
+        ]);
         Ok(params)
     }
 }

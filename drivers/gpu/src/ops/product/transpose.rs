@@ -37,9 +37,7 @@ pub(in super::super) fn lower(builder: &mut Builder<'_>, node: &Node) -> Result<
     });
     let over = axes.map(|a| Axis { output: a.input, stride: 1, ..a });
     let (depth, taps, per_group) = (xd[1] / groups, axes[0].kernel * axes[1].kernel, wd[1]);
-    let at = |c: usize, tap: usize, d: usize| {
-        ((c / per_group * depth + d) * per_group + c % per_group) * taps + tap
-    };
+    let at = |c: usize, tap: usize, d: usize| ((c / per_group * depth + d) * per_group + c % per_group) * taps + tap;
     let last = reach[0] * stuffing[1].extent + reach[1];
     let offset = last * row_words(builder.ty(x), Form::Image)?;
     let layout = Layout { channels: yd[1], groups, depth, taps, axis: 1, at: &at, alpha: 1.0, beta: 1.0, offset };

@@ -114,7 +114,11 @@ impl Lists {
         let ones = |name: &str| Ok(numbers(attrs, name, rank, 1)?.unwrap_or_else(|| vec![1; rank]));
         let auto = !matches!(attrs.str("auto_pad", "NOTSET")?, "NOTSET" | "");
         let pads = if auto { None } else { numbers(attrs, "pads", 2 * rank, 0)? };
-        Ok(Self { strides: ones("strides")?, dilations: ones("dilations")?, pads: pads.unwrap_or_else(|| vec![0; 2 * rank]) })
+        Ok(Self {
+            strides: ones("strides")?,
+            dilations: ones("dilations")?,
+            pads: pads.unwrap_or_else(|| vec![0; 2 * rank]),
+        })
     }
 
     fn axis(&self, i: usize, kernel: usize, (input, output): (usize, usize)) -> Axis {
