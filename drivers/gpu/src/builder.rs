@@ -291,7 +291,7 @@ impl<'p> Builder<'p> {
         for &&(padded, extent, stride) in &real {
             params.extend([padded as u32, extent as u32, stride as u32]);
         }
-        params.push(first as u32);
+        params.extend([first as u32, 6 - real.len() as u32]);
         self.launch(&Launch {
             kernel: "relayout",
             defines: &[],
