@@ -89,23 +89,23 @@ macro_rules! kernel {
 
 /// Every kernel.
 pub static KERNELS: &[Kernel] = &[
-    kernel!("binary", 5, with ["functions.h"]),
-    kernel!("cast", 3, with ["functions.h"]),
-    kernel!("concat", 6, with ["functions.h"]),
+    kernel!("binary", 5, with["functions.h"]),
+    kernel!("cast", 3, with["functions.h"]),
+    kernel!("concat", 6, with["functions.h"]),
     kernel!("convert", 4),
-    kernel!("fixed_point", 4, with ["fixed.h"]),
+    kernel!("fixed_point", 4, with["fixed.h"]),
     kernel!("lut", 4),
-    kernel!("norm", 5, with ["functions.h"]),
-    kernel!("norm", 5, with ["functions.h"], "norm.wide", ["WIDE"], [Int64]),
-    kernel!("pick", 4, with ["functions.h"]),
-    kernel!("pool", 4, with ["functions.h"]),
-    kernel!("reduce", 5, with ["functions.h"]),
+    kernel!("norm", 5, with["functions.h"]),
+    kernel!("norm", 5, with["functions.h"], "norm.wide", ["WIDE"], [Int64]),
+    kernel!("pick", 4, with["functions.h"]),
+    kernel!("pool", 4, with["functions.h"]),
+    kernel!("reduce", 5, with["functions.h"]),
     kernel!("relayout", 3),
-    kernel!("resample", 4, with ["functions.h"]),
+    kernel!("resample", 4, with["functions.h"]),
     kernel!("softmax", 5, with ["functions.h", "fixed.h"]),
     kernel!("softmax", 5, with ["functions.h", "fixed.h"], "softmax.wide", ["WIDE"], [Int64]),
-    kernel!("take", 4, with ["functions.h"]),
-    kernel!("unary", 3, with ["functions.h"]),
+    kernel!("take", 4, with["functions.h"]),
+    kernel!("unary", 3, with["functions.h"]),
 ];
 
 /// The kernel of a name and set of macros; a missing one is an error of this crate that its tests find.

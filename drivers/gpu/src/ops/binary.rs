@@ -11,8 +11,8 @@ use crate::Target;
 use crate::builder::{Builder, Launch};
 use crate::form::Stored;
 use ottava_hal::capability::FusedSupport;
-use ottava_hal::refmath::elementwise::qlinear_mul_multiplier;
 use ottava_hal::program::Activation;
+use ottava_hal::refmath::elementwise::qlinear_mul_multiplier;
 use ottava_hal::{DataType, Error, Node, OpRow, Reason, Result, TensorType, ValueId};
 
 /// Operation numbers of the kernel.

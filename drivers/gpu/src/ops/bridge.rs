@@ -48,10 +48,7 @@ fn limits(builder: &Builder<'_>, node: &Node, to: &TensorType) -> Result<(i32, i
     let quantized = |v: f32| quantize_f32(v, a.scale, a.zp, lo, hi);
     let (least, most) = match node.op.as_str() {
         "Relu" => (a.zp, hi),
-        "Clip" => (
-            bound(builder, node, 1)?.map_or(lo, quantized),
-            bound(builder, node, 2)?.map_or(hi, quantized),
-        ),
+        "Clip" => (bound(builder, node, 1)?.map_or(lo, quantized), bound(builder, node, 2)?.map_or(hi, quantized)),
         _ => (lo, hi),
     };
     let (low, high) = range(node, to);

@@ -1,9 +1,9 @@
 //! Concat: operands of the result's parameters are copied, others requantized (the Concat row of numerics.md section 4).
 
+use super::output;
 use super::rows::{movable, row};
 use super::strided::{Lane, Operand, form_for, joined, lane_words, present};
 use super::types::{axis_of, code, range, refuse, scale_words, word};
-use super::output;
 use crate::builder::{Buf, Builder, Launch};
 use crate::form::Stored;
 use crate::{Form, Target};

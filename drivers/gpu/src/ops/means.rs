@@ -46,7 +46,12 @@ impl Means {
     }
 
     /// Multiplier and shift for every divisor of a range, as a buffer; `terms` elements are added at most.
-    pub fn scales(&self, builder: &mut Builder<'_>, divisors: std::ops::RangeInclusive<usize>, terms: usize) -> Result<Buf> {
+    pub fn scales(
+        &self,
+        builder: &mut Builder<'_>,
+        divisors: std::ops::RangeInclusive<usize>,
+        terms: usize,
+    ) -> Result<Buf> {
         let mut words = Vec::new();
         for n in divisors {
             words.extend(self.scale(n.max(1), terms)?);

@@ -19,10 +19,7 @@ pub(super) fn rows(target: &Target) -> Vec<OpRow> {
     let quant = vec![QuantKind::Plain, QuantKind::PerTensor];
     let any = Operand { dtypes, quant, constant: true, optional: true };
     let fused = FusedSupport { clamp: true, ..FusedSupport::default() };
-    vec![
-        row(target, vec![float(), parameter()], float()),
-        OpRow { fused, ..row(target, vec![integer(), any], bytes) },
-    ]
+    vec![row(target, vec![float(), parameter()], float()), OpRow { fused, ..row(target, vec![integer(), any], bytes) }]
 }
 
 /// Scale and offset as buffers, and which are there.

@@ -69,7 +69,10 @@ pub(super) fn bridges(rng: &mut Rng) -> Option<Random> {
         4 => {
             let table = (integers(DataType::S16, &[513], rng), None);
             let x = quantized(DataType::S16, &s, rng);
-            ours(draft("Lut", 1, (DataType::S16, Some(params(rng, DataType::S16))))).input(x).constant(table).finish(images)
+            ours(draft("Lut", 1, (DataType::S16, Some(params(rng, DataType::S16)))))
+                .input(x)
+                .constant(table)
+                .finish(images)
         }
         _ => {
             let s = shape(rng, (1, 4));
