@@ -26,6 +26,7 @@ OTTAVA_S12=full cargo test --release --target-dir target/full -p ottava-e2e --te
 
 step "The quantized set on every variant of the GPU drivers"
 OTTAVA_GPU=full cargo test --release --target-dir target/full -p ottava-e2e --test gpu_networks -- --nocapture
+OTTAVA_GPU=full cargo test --release --target-dir target/full -p ottava-e2e --test gpu_operators --test gpu_vectors -- --nocapture
 
 step "CPU kernels on emulated AArch64 CPUs"
 bash tests/lib/aarch64.sh target/full
