@@ -141,11 +141,6 @@ impl<'p> Builder<'p> {
         Form::ALL.into_iter().find(|f| self.places[id.0][*f as usize].is_some()).unwrap_or(Form::Plain)
     }
 
-    /// Whether a value lies in a form without any work.
-    pub(crate) fn has(&self, id: ValueId, form: Form) -> Result<bool> {
-        Ok(self.data(id).is_some() || self.lying(id, form)?.is_some())
-    }
-
     fn lying(&self, id: ValueId, form: Form) -> Result<Option<Buf>> {
         if let Some(buf) = self.places[id.0][form as usize] {
             return Ok(Some(buf));

@@ -88,14 +88,30 @@ fn operation(node: &Node) -> u32 {
     OPERATIONS.iter().position(|n| *n == name).unwrap_or(0) as u32
 }
 
+/// The input where it lies, if the folded axes are few there; row-major ones always are.
+fn source<'p>(builder: &mut Builder<'p>, node: &Node, marks: &[bool]) -> Result<Operand<'p>> {
+    let id = input(node, 0)?;
+    let x = Operand::of(builder, id)?;
+    let fold =
+        |a: usize| Lane { padded: x.dims[a], real: x.dims[a], steps: vec![x.step(a, marks.len())], alone: false };
+    let folds = joined((0..marks.len()).filter(|a| marks[*a]).map(fold).collect())?;
+    if folds.len() <= 3 {
+        return Ok(x);
+    }
+    builder.read(id, Form::Plain)?;
+    Operand::of(builder, id)
+}
+
 /// One launch, from the form in which the input lies.
 pub(super) fn lower(builder: &mut Builder<'_>, node: &Node) -> Result<()> {
-    let (x, y) = (Operand::of(builder, input(node, 0)?)?, output(node)?);
+    let y = output(node)?;
+    let rank = builder.dims(input(node, 0)?)?.len();
+    let (marks, keeps) = folded(builder, node, rank)?;
+    let x = source(builder, node, &marks)?;
     let mask = match node.input(1) {
         Some(id) if node.op == "MaskedMean" => Some(Operand::of(builder, id)?),
         _ => None,
     };
-    let (marks, keeps) = folded(builder, node, x.dims.len())?;
     let (ty, op) = (builder.ty(y), operation(node));
     let image = keeps && builder.form_of(input(node, 0)?) == Form::Image;
     let form = if image { Form::Image } else { Form::Plain };

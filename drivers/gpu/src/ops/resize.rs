@@ -97,11 +97,12 @@ struct Lying {
 fn blend(builder: &mut Builder<'_>, node: &Node, mode: Mode, axes: &[(usize, Resampled)]) -> Result<()> {
     let (x, y) = (input(node, 0)?, output(node)?);
     let (from, to) = (builder.ty(x), builder.ty(y));
-    let inner = |a: usize| builder.form_of(x) == Form::Image && a == 1 || builder.form_of(x) == Form::Rows;
-    let form = if axes.iter().any(|(a, _)| inner(*a)) { Form::Plain } else { builder.form_of(x) };
-    let (source, stored) = (Stored::new(from, form)?, Stored::new(to, form)?);
-    let padded = |s: &Stored| s.axes.last().map(|a| a.padded);
-    if axes.is_empty() || (form == Form::Image && padded(&source) != padded(&stored)) {
+    // Images stay images where their channels keep their number and padding.
+    let padded = |ty| Ok(Stored::new(ty, Form::Image)?.axes.last().map(|a| a.padded));
+    let image = builder.form_of(x) == Form::Image && axes.iter().all(|(a, _)| *a != 1);
+    let form = if image && padded(from)? == padded(to)? { Form::Image } else { Form::Plain };
+    let source = Stored::new(from, form)?;
+    if axes.is_empty() {
         return refuse(Reason::ShapeLimit, "no axis to resample");
     }
     let mut extents: Vec<(usize, usize)> = source.axes.iter().map(|a| (a.axis, a.padded)).collect();

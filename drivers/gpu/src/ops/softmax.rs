@@ -130,8 +130,8 @@ fn mask_of(builder: &mut Builder<'_>, node: &Node, x: ValueId) -> Result<(Option
     words[0] = code(mask.ty);
     words[1] = if rank > 0 { word(mask.step(outer, rank))? } else { 0 };
     words.extend([1, 0].repeat(5 - outer));
-    for axis in 0..outer {
-        words.extend([word(dims[axis])?, word(mask.step(axis, rank))?]);
+    for (axis, extent) in dims.iter().enumerate().take(outer) {
+        words.extend([word(*extent)?, word(mask.step(axis, rank))?]);
     }
     Ok((Some(mask.buf), words))
 }

@@ -10,12 +10,6 @@ use crate::one_node::reference;
 use crate::rng::Rng;
 use ottava_hal::{Attr, DataType, Node, Program, QuantParams, Shape, Tensor, TensorType, Value, ValueId};
 
-/// Storages of quantized values.
-const BYTES: [DataType; 2] = [DataType::S8, DataType::U8];
-const STORAGES: [DataType; 4] = [DataType::S8, DataType::U8, DataType::S16, DataType::U16];
-const FLOATS: [DataType; 3] = [DataType::F32, DataType::F16, DataType::BF16];
-const FIXED: [RequantMode; 2] = [RequantMode::Q31Double, RequantMode::Q31Single];
-
 /// A program with data for its inputs.
 pub struct Random {
     /// What is computed.

@@ -1,7 +1,7 @@
 //! What moves elements or samples between them.
 
 use super::data::{BYTES, FLOATS, STORAGES, integers, params, pick, quantized, reals, shape};
-use super::{Draft, Random, draft};
+use super::{Random, draft};
 use crate::rng::Rng;
 use ottava_hal::{Attr, DataType, QuantParams, Tensor};
 
@@ -27,7 +27,8 @@ pub(super) fn movements(rng: &mut Rng) -> Option<Random> {
         0 => {
             let mut perm: Vec<i64> = (0..s.len() as i64).collect();
             for i in 0..perm.len() {
-                perm.swap(i, rng.below(perm.len()));
+                let other = rng.below(perm.len());
+                perm.swap(i, other);
             }
             if rng.chance(30) && perm.len() > 2 {
                 perm = (0..s.len() as i64).collect();

@@ -1,7 +1,7 @@
 //! What folds windows, axes or rows.
 
 use super::data::{BYTES, FIXED, FLOATS, STORAGES, integers, narrowed, params, pick, quantized, reals, shape};
-use super::{Draft, Random, draft};
+use super::{Random, draft};
 use crate::rng::Rng;
 use ottava_hal::{Attr, DataType, QuantParams};
 
