@@ -62,6 +62,19 @@ uint float_lane(float value, int dtype, int lane) {
     return BITS_OF(value);
 }
 
+// The dot product of two words of four s8.
+int dot_words(uint a, uint b) {
+#ifdef DOT_WORDS
+    return DOT_WORDS(a, b);
+#else
+    int p0 = (TO_INT(a << 24) >> 24) * (TO_INT(b << 24) >> 24);
+    int p1 = (TO_INT(a << 16) >> 24) * (TO_INT(b << 16) >> 24);
+    int p2 = (TO_INT(a << 8) >> 24) * (TO_INT(b << 8) >> 24);
+    int p3 = (TO_INT(a) >> 24) * (TO_INT(b) >> 24);
+    return p0 + p1 + p2 + p3;
+#endif
+}
+
 // By the bits: a compiler may take every number for equal to itself.
 bool is_nan(float v) { return (BITS_OF(v) & 0x7FFFFFFFu) > 0x7F800000u; }
 
@@ -72,10 +85,8 @@ int clamp_int(int v, int lo, int hi) { return v < lo ? lo : (v > hi ? hi : v); }
 int round_to_int(float t, int zp, int lo, int hi) {
     float low = TO_FLOAT(lo - zp);
     float high = TO_FLOAT(hi - zp);
-    if (t >= high) return hi;
-    if (t <= low) return lo;
-    if (is_nan(t)) return lo;
-    return clamp_int(TO_INT(ROUND_EVEN(t)) + zp, lo, hi);
+    float above = t > low && !is_nan(t) ? t : low;
+    return TO_INT(ROUND_EVEN(above < high ? above : high)) + zp;
 }
 
 // 2^e as a float, e in -126..127.

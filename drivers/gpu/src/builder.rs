@@ -166,7 +166,8 @@ impl<'p> Builder<'p> {
         if let Some(buf) = self.lying(id, form)? {
             return Ok(buf);
         }
-        if let Some(data) = self.data(id) {
+        // A constant lies in its plain form once it has been read.
+        if let (Some(data), None) = (self.data(id), self.places[id.0][Form::Plain as usize]) {
             let buf = self.constant(data.bytes())?;
             self.places[id.0][Form::Plain as usize] = Some(buf);
             return self.read(id, form);

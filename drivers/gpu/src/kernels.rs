@@ -87,18 +87,39 @@ macro_rules! kernel {
     };
 }
 
+/// A kernel of products: its end is in a file of its own.
+macro_rules! product {
+    ($name:literal, $buffers:literal, [$($spec:literal),*], $spirv:literal, [$($define:literal),*], [$($need:ident),*]) => {
+        Kernel {
+            text: concat!(include_str!("../kernels/product.h"), include_str!(concat!("../kernels/", $name, ".kernel"))),
+            ..kernel!($name, $buffers, [$($spec),*], $spirv, [$($define),*], [$($need),*])
+        }
+    };
+}
+
 /// Every kernel.
 pub static KERNELS: &[Kernel] = &[
     kernel!("binary", 5, with["functions.h"]),
     kernel!("cast", 3, with["functions.h"]),
     kernel!("concat", 6, with["functions.h"]),
     kernel!("convert", 4),
+    product!("depthwise", 6, ["END"], "depthwise", [], []),
+    product!("depthwise", 6, ["END"], "depthwise.real", ["REAL"], []),
     kernel!("fixed_point", 4, with["fixed.h"]),
+    kernel!("frame", 3),
     kernel!("lut", 4),
     kernel!("norm", 5, with["functions.h"]),
     kernel!("norm", 5, with["functions.h"], "norm.wide", ["WIDE"], [Int64]),
+    kernel!("pack", 3),
+    kernel!("pack", 3, [], "pack.real", ["REAL"], []),
     kernel!("pick", 4, with["functions.h"]),
     kernel!("pool", 4, with["functions.h"]),
+    product!("product", 6, ["END"], "product", [], []),
+    product!("product", 6, ["END"], "product.real", ["REAL"], []),
+    product!("product", 6, ["END"], "product.dot", ["DOT"], [Dot]),
+    product!("product", 6, ["END"], "product.single", ["SINGLE"], []),
+    product!("product", 6, ["END"], "product.real.single", ["REAL", "SINGLE"], []),
+    product!("product", 6, ["END"], "product.dot.single", ["DOT", "SINGLE"], [Dot]),
     kernel!("reduce", 5, with["functions.h"]),
     kernel!("relayout", 3),
     kernel!("resample", 4, with["functions.h"]),

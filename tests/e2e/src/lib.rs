@@ -22,6 +22,7 @@ pub mod one_node;
 pub mod random_float;
 pub mod random_graph;
 pub mod random_node;
+pub mod random_product;
 pub mod rng;
 pub mod spearman;
 pub mod split;

@@ -12,6 +12,7 @@ mod movement;
 mod norm;
 mod pick;
 mod pool;
+mod product;
 mod reduce;
 mod resample;
 mod resize;
@@ -73,6 +74,8 @@ static TABLE: &[Entry] = &[
     onnx("Ceil", unary::rows, unary::lower),
     onnx("Clip", unary::clip_rows, unary::lower),
     onnx("Concat", concat::rows, concat::lower),
+    onnx("Conv", product::conv_rows, product::conv),
+    onnx("ConvTranspose", product::conv_rows, product::conv_transpose),
     onnx("Div", binary::rows, binary::lower),
     onnx("Equal", binary::comparison_rows, binary::compare),
     onnx("Erf", unary::rows, unary::lower),
@@ -81,7 +84,9 @@ static TABLE: &[Entry] = &[
     onnx("Flatten", views::rows, views::lower),
     onnx("Floor", unary::rows, unary::lower),
     onnx("Gather", take::rows, take::gather),
+    microsoft("Gelu", unary::rows, unary::lower),
     onnx("Gelu", unary::rows, unary::lower),
+    onnx("Gemm", product::gemm_rows, product::gemm),
     onnx("GlobalAveragePool", reduce::global_rows, reduce::lower),
     onnx("GlobalMaxPool", reduce::global_max_rows, reduce::lower),
     onnx("Greater", binary::comparison_rows, binary::compare),
@@ -95,6 +100,7 @@ static TABLE: &[Entry] = &[
     onnx("LessOrEqual", binary::comparison_rows, binary::compare),
     onnx("Log", unary::rows, unary::lower),
     onnx("LogSoftmax", softmax::log_rows, softmax::lower),
+    onnx("MatMul", product::matmul_rows, product::matmul),
     onnx("Max", binary::rows, binary::variadic),
     onnx("MaxPool", pool::max_rows, pool::lower),
     onnx("Min", binary::rows, binary::variadic),
@@ -104,6 +110,7 @@ static TABLE: &[Entry] = &[
     onnx("PRelu", binary::rows, binary::lower),
     onnx("Pad", movement::rows, movement::pad),
     onnx("Pow", unary::pow_rows, unary::lower),
+    microsoft("QuickGelu", unary::rows, unary::lower),
     onnx("RMSNormalization", norm::rows, norm::lower),
     onnx("Reciprocal", unary::rows, unary::lower),
     onnx("ReduceL1", reduce::norm_rows, reduce::lower),
@@ -138,8 +145,6 @@ static TABLE: &[Entry] = &[
     onnx("Unsqueeze", views::rows, views::lower),
     onnx("Where", binary::where_rows, binary::select),
     onnx("Xor", binary::logical_rows, binary::logical),
-    microsoft("Gelu", unary::rows, unary::lower),
-    microsoft("QuickGelu", unary::rows, unary::lower),
     ottava("Dequantize", bridge::dequantize_rows, bridge::lower),
     ottava("Lut", lut::rows, lut::lower),
     ottava("MaskedMean", reduce::masked_rows, reduce::lower),
