@@ -5,7 +5,7 @@ use crate::common::{buffer, compile, contents, dequantize, device, finish, refer
 use ottava_gpu::testing::skip;
 use ottava_hal::device::{Command, LinkMode};
 use ottava_hal::host::HostMemory;
-use ottava_hal::{Binding, BlobKey, Buffer, BufferDesc, Device, Executable, Status, Submission};
+use ottava_hal::{Binding, BlobKey, Buffer, BufferDesc, Device, Status, Submission};
 use std::sync::Arc;
 
 fn part(buffer: &Arc<dyn Buffer>, offset: usize, len: usize) -> Binding {
