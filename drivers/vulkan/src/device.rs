@@ -120,7 +120,7 @@ impl Device for VulkanDevice {
     }
 
     fn estimate(&self, program: &Program) -> Result<Cost> {
-        Ok(ottava_gpu::estimate(&ottava_gpu::lower(program, &self.target)?, self.found.traits.is_cpu))
+        Ok(ottava_gpu::estimate(program, &ottava_gpu::lower(program, &self.target)?, self.found.traits.is_cpu))
     }
 
     fn compile(&self, program: &Program, options: &CompileOptions) -> Result<Arc<dyn Executable>> {
