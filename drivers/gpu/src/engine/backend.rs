@@ -1,6 +1,6 @@
 //! What a driver implements, and how it tells the end of a submission.
 
-use super::core::Core;
+use super::core::{Board, Core};
 use ottava_hal::device::{Command, Profile};
 use ottava_hal::{Error, Result, Status};
 use std::sync::{Arc, Weak};
@@ -43,12 +43,6 @@ pub(super) trait Ended: Send + Sync {
     fn ended(&self, ticket: u64, result: Result<()>);
 }
 
-impl<B: Backend> Ended for Core<B> {
-    fn ended(&self, ticket: u64, result: Result<()>) {
-        self.note_end(ticket, result);
-    }
-}
-
 /// Tells the engine, once and from any thread, how a submission ended. One that is dropped tells of a failure.
 pub struct Completion {
     to: Weak<dyn Ended>,
@@ -57,8 +51,8 @@ pub struct Completion {
 }
 
 impl Completion {
-    pub(super) fn new<B: Backend>(core: &Arc<Core<B>>, ticket: u64) -> Self {
-        let to = Arc::downgrade(core);
+    pub(super) fn new<B: Backend>(core: &Core<B>, ticket: u64) -> Self {
+        let to: Weak<Board<B>> = Arc::downgrade(core.board());
         Self { to, ticket, told: false }
     }
 

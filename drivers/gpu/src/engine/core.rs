@@ -1,6 +1,6 @@
 //! The state that a device, its queues and its worker share, and how it changes.
 
-use super::backend::Backend;
+use super::backend::{Backend, Ended};
 use super::line::{Job, Lines};
 use super::waits::{Timelines, Waits, Wake};
 use ottava_hal::fault::{Fault, FaultKind, FaultSwitch, LostFlag, lost};
@@ -14,13 +14,19 @@ use std::time::Instant;
 pub struct Core<B: Backend> {
     /// The driver's part.
     pub backend: B,
-    state: Mutex<State<B>>,
-    changed: Condvar,
+    board: Arc<Board<B>>,
     lost: LostFlag,
     pub(super) faults: FaultSwitch,
     /// A lack of memory is armed and strikes whatever comes next, a run or an allocation.
     pub(super) no_memory: AtomicBool,
     timelines: Timelines,
+}
+
+/// The state and its waiters. Ends and timelines reach this alone: the device's objects are never dropped by a thread
+/// that tells of an end, which may be the device's own.
+pub(super) struct Board<B: Backend> {
+    state: Mutex<State<B>>,
+    changed: Condvar,
 }
 
 /// What is under the lock.
@@ -34,8 +40,10 @@ impl<B: Backend> Core<B> {
     pub fn new(backend: B) -> Arc<Self> {
         Arc::new(Self {
             backend,
-            state: Mutex::new(State { lines: Lines::default(), stop: false }),
-            changed: Condvar::new(),
+            board: Arc::new(Board {
+                state: Mutex::new(State { lines: Lines::default(), stop: false }),
+                changed: Condvar::new(),
+            }),
             lost: LostFlag::default(),
             faults: FaultSwitch::default(),
             no_memory: AtomicBool::new(false),
@@ -98,22 +106,24 @@ impl<B: Backend> Core<B> {
 
     /// Changes the state and wakes the worker.
     pub(super) fn change<T>(&self, f: impl FnOnce(&mut State<B>) -> T) -> T {
-        let mut state = self.state.lock();
-        let result = f(&mut state);
-        self.changed.notify_all();
-        result
+        self.board.change(f)
+    }
+
+    /// What is told of ends and timelines.
+    pub(super) fn board(&self) -> &Arc<Board<B>> {
+        &self.board
     }
 
     /// The state, for the worker.
     pub(super) fn lock(&self) -> MutexGuard<'_, State<B>> {
-        self.state.lock()
+        self.board.state.lock()
     }
 
     /// Waits for a change, until `until` at most.
     pub(super) fn wait(&self, state: &mut MutexGuard<'_, State<B>>, until: Option<Instant>) {
         match until {
-            Some(at) => drop(self.changed.wait_until(state, at)),
-            None => self.changed.wait(state),
+            Some(at) => drop(self.board.changed.wait_until(state, at)),
+            None => self.board.changed.wait(state),
         }
     }
 
@@ -127,13 +137,24 @@ impl<B: Backend> Core<B> {
     }
 
     /// What a submission waits for.
-    pub(super) fn waits(self: &Arc<Self>, waits: &[(Arc<dyn Fence>, u64)]) -> Arc<Waits> {
-        let worker: Weak<Self> = Arc::downgrade(self);
-        Waits::register(worker, waits)
+    pub(super) fn waits(&self, waits: &[(Arc<dyn Fence>, u64)]) -> Arc<Waits> {
+        let board: Weak<Board<B>> = Arc::downgrade(&self.board);
+        Waits::register(board, waits)
     }
+}
 
-    /// The device says how a submission ended; one that nobody knows any more is forgotten.
-    pub(super) fn note_end(&self, ticket: u64, result: Result<()>) {
+impl<B: Backend> Board<B> {
+    fn change<T>(&self, f: impl FnOnce(&mut State<B>) -> T) -> T {
+        let mut state = self.state.lock();
+        let result = f(&mut state);
+        self.changed.notify_all();
+        result
+    }
+}
+
+impl<B: Backend> Ended for Board<B> {
+    /// An end that nobody knows of any more is forgotten.
+    fn ended(&self, ticket: u64, result: Result<()>) {
         self.change(|state| {
             if let Some(entry) = state.lines.entry(ticket) {
                 entry.ended = Some(result);
@@ -142,7 +163,7 @@ impl<B: Backend> Core<B> {
     }
 }
 
-impl<B: Backend> Wake for Core<B> {
+impl<B: Backend> Wake for Board<B> {
     fn wake(&self) {
         self.change(|_| ());
     }

@@ -132,10 +132,10 @@ impl<B: Backend> Lines<B> {
         None
     }
 
-    /// A queue whose device has enough, or is held by a submission that hangs.
+    /// A queue whose device has enough, is being given a submission, or is held by one that hangs.
     fn is_full(&self, line: u64) -> bool {
         let mut of_line = self.active.iter().filter(|a| a.line == line);
-        of_line.clone().any(|a| a.hangs) || of_line.nth(ON_DEVICE - 1).is_some()
+        of_line.clone().any(|a| a.running.is_none()) || of_line.nth(ON_DEVICE - 1).is_some()
     }
 
     fn activate(&mut self, line: u64, queue: Arc<B::Queue>) -> u64 {

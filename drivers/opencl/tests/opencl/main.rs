@@ -5,5 +5,4 @@ mod caches;
 mod cases;
 mod common;
 mod faults;
-mod lives;
 mod queues;
