@@ -79,7 +79,7 @@ impl Device for OpenCLDevice {
 
     fn estimate(&self, program: &Program) -> Result<Cost> {
         let is_cpu = self.core().backend.shared().found.traits.is_cpu;
-        Ok(ottava_gpu::estimate(&lower(program, &self.target)?, is_cpu))
+        Ok(ottava_gpu::estimate(program, &lower(program, &self.target)?, is_cpu))
     }
 
     fn compile(&self, program: &Program, options: &CompileOptions) -> Result<Arc<dyn Executable>> {

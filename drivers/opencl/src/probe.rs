@@ -5,6 +5,7 @@ use opencl3::device::{
     CL_DEVICE_TYPE_ALL, CL_DEVICE_TYPE_CPU, CL_DEVICE_TYPE_GPU, CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT, CL_FP_DENORM,
     Device,
 };
+use opencl3::error_codes::{CL_PLATFORM_NOT_FOUND_KHR, ClError, DLOPEN_RUNTIME_LOAD_FAILED};
 use opencl3::platform::{Platform, get_platforms};
 use ottava_gpu::{Dot, Target};
 use ottava_hal::device::{Link, LinkMode};
@@ -63,7 +64,7 @@ pub(crate) fn find() -> Result<Vec<Found>, String> {
 }
 
 fn search() -> Result<Vec<Found>, String> {
-    let platforms = get_platforms().map_err(|e| format!("no OpenCL on this machine: {e} ({})", e.0))?;
+    let platforms = get_platforms().map_err(|e| absent(&e))?;
     let mut found = Vec::new();
     let mut refused = Vec::new();
     for platform in &platforms {
@@ -86,6 +87,15 @@ fn search() -> Result<Vec<Found>, String> {
         true if refused.is_empty() => Err("no OpenCL platform has a device".into()),
         true => Err(refused.join("; ")),
         false => Ok(found),
+    }
+}
+
+/// Why there is no platform.
+fn absent(error: &ClError) -> String {
+    match error.0 {
+        DLOPEN_RUNTIME_LOAD_FAILED => "no OpenCL library is installed (libOpenCL.so.1)".into(),
+        CL_PLATFORM_NOT_FOUND_KHR => "the OpenCL library finds no platform; none is installed for it".into(),
+        code => format!("the OpenCL library names no platform: {error} ({code})"),
     }
 }
 
@@ -219,6 +229,13 @@ mod tests {
         assert_eq!(language("OpenCL C 3.0 "), 30);
         assert_eq!(language("OpenCL C 2.0beta"), 20);
         assert_eq!(language("nonsense"), 0);
+    }
+
+    #[test]
+    fn what_is_missing_is_named() {
+        assert!(absent(&ClError(DLOPEN_RUNTIME_LOAD_FAILED)).contains("no OpenCL library"));
+        assert!(absent(&ClError(CL_PLATFORM_NOT_FOUND_KHR)).contains("no platform"));
+        assert!(absent(&ClError(-6)).contains("-6"));
     }
 
     #[test]

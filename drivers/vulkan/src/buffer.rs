@@ -11,9 +11,13 @@ use std::any::Any;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
+/// So many bytes are faster copied by the device and read from the copy than read through no cache.
+const MANY_BYTES: usize = 16 << 10;
+
 /// How the host gets at the bytes.
 enum Host {
-    Mapped(NonNull<u8>),
+    /// Where the bytes are, and what reads many of them where the mapping is slow to read.
+    Mapped(NonNull<u8>, Option<Arc<Transfers>>),
     Staged(Arc<Transfers>),
     Lent(Box<dyn HostMemory>),
 }
@@ -43,7 +47,7 @@ impl VulkanBuffer {
             Some(at) => {
                 // SAFETY: the mapping has the buffer's size, and nobody else knows it.
                 unsafe { at.as_ptr().write_bytes(0, memory.bytes as usize) };
-                Host::Mapped(at)
+                Host::Mapped(at, (!memory.cached).then(|| Arc::clone(transfers)))
             }
             None => {
                 transfers.clear(memory.buffer)?;
@@ -90,7 +94,8 @@ impl Buffer for VulkanBuffer {
     fn read(&self, offset: usize, to: &mut [u8]) -> Result<()> {
         self.check(offset, to.len())?;
         match &*self.host.read() {
-            Host::Mapped(at) => {
+            Host::Mapped(_, Some(transfers)) if to.len() >= MANY_BYTES => transfers.read(self.raw(), offset as u64, to),
+            Host::Mapped(at, _) => {
                 // SAFETY: the range is inside the mapping; the lock keeps writers of the host away, and the caller
                 // reads only what a fence has said to be finished.
                 unsafe { to.as_mut_ptr().copy_from_nonoverlapping(at.as_ptr().add(offset), to.len()) };
@@ -107,7 +112,7 @@ impl Buffer for VulkanBuffer {
     fn write(&self, offset: usize, from: &[u8]) -> Result<()> {
         self.check(offset, from.len())?;
         match &mut *self.host.write() {
-            Host::Mapped(at) => {
+            Host::Mapped(at, _) => {
                 // SAFETY: the range is inside the mapping; the lock is held for writing.
                 unsafe { at.as_ptr().add(offset).copy_from_nonoverlapping(from.as_ptr(), from.len()) };
                 Ok(())

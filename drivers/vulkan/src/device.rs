@@ -10,8 +10,8 @@ use crate::options::Settings;
 use crate::pipeline::Compiled;
 use crate::probe::Found;
 use crate::queue::VulkanQueue;
-use crate::{blob, cost, selftest};
-use ottava_gpu::{Recipe, Target};
+use crate::selftest;
+use ottava_gpu::{Recipe, Target, blob};
 use ottava_hal::fault::Fault;
 use ottava_hal::host::HostMemory;
 use ottava_hal::{
@@ -20,6 +20,9 @@ use ottava_hal::{
 };
 use parking_lot::RwLock;
 use std::sync::Arc;
+
+/// Begins the bytes of an executable.
+const BLOB: &[u8; 4] = b"OVKB";
 
 /// What a device and its queues share: the logical device in use, another one after a reset.
 pub(crate) struct Shared {
@@ -117,7 +120,7 @@ impl Device for VulkanDevice {
     }
 
     fn estimate(&self, program: &Program) -> Result<Cost> {
-        Ok(cost::estimate(&ottava_gpu::lower(program, &self.target)?, self.found.traits.is_cpu))
+        Ok(ottava_gpu::estimate(program, &ottava_gpu::lower(program, &self.target)?, self.found.traits.is_cpu))
     }
 
     fn compile(&self, program: &Program, options: &CompileOptions) -> Result<Arc<dyn Executable>> {
@@ -132,11 +135,11 @@ impl Device for VulkanDevice {
     fn serialize(&self, executable: &dyn Executable) -> Result<Vec<u8>> {
         let exe = executable.as_any().downcast_ref::<VulkanExecutable>();
         let program = exe.and_then(VulkanExecutable::program);
-        blob::write(program.ok_or_else(|| Error::invalid("the executable belongs to another device"))?)
+        blob::write(BLOB, program.ok_or_else(|| Error::invalid("the executable belongs to another device"))?)
     }
 
     fn deserialize(&self, _: &BlobKey, payload: &[u8]) -> Result<Arc<dyn Executable>> {
-        self.build(&blob::read(payload)?)
+        self.build(&blob::read(BLOB, payload)?)
     }
 
     fn alloc(&self, desc: &BufferDesc) -> Result<Arc<dyn Buffer>> {

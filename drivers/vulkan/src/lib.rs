@@ -10,7 +10,7 @@
 //! 3. `spirv`, `pipeline`, `cache`: kernels become pipelines, which are kept on disk;
 //! 4. `record`, `executable`, `moves`, `lru`: recorded command buffers, one per set of bindings;
 //! 5. `fence`, `job`, `line`, `engine`, `queue`: who waits for whom, and how failures travel;
-//! 6. `selftest`, `profile`, `cost`, `blob`, `device`, `driver`.
+//! 6. `selftest`, `profile`, `device`, `driver`.
 //!
 //! Invariants: a steady state is one `vkQueueSubmit` per submission; what the device has never waits for something that
 //! may not come; what a submission uses is kept until the device is done with it; nothing blocks except
@@ -19,10 +19,8 @@
 //! Unsafe code is allowed because every call of Vulkan is; each block says why it keeps to the specification.
 #![allow(unsafe_code)]
 
-mod blob;
 mod buffer;
 mod cache;
-mod cost;
 mod device;
 mod driver;
 mod engine;

@@ -29,6 +29,8 @@ pub(crate) struct Memory {
     pub buffer: vk::Buffer,
     memory: vk::DeviceMemory,
     mapped: Option<NonNull<u8>>,
+    /// The host reads mapped bytes through its caches, that is, fast.
+    pub cached: bool,
     pub bytes: u64,
     _reservation: Option<Reservation>,
 }
@@ -62,6 +64,7 @@ impl Memory {
         let info = vk::MemoryAllocateInfo::default().allocation_size(needs.size).memory_type_index(kind);
         memory.allocate(&info)?;
         memory.bind(0)?;
+        memory.cached = gpu.memory.memory_types[kind as usize].property_flags.contains(Flags::HOST_CACHED);
         if map {
             memory.map()?;
         }
@@ -125,7 +128,7 @@ impl Memory {
         // SAFETY: the structures live during the call.
         let buffer = unsafe { gpu.raw.create_buffer(&info, None) }.map_err(|e| gpu.error("a buffer", e))?;
         let memory = vk::DeviceMemory::null();
-        Ok(Self { gpu: Arc::clone(gpu), buffer, memory, mapped: None, bytes, _reservation: None })
+        Ok(Self { gpu: Arc::clone(gpu), buffer, memory, mapped: None, cached: false, bytes, _reservation: None })
     }
 
     fn allocate(&mut self, info: &vk::MemoryAllocateInfo<'_>) -> Result<()> {

@@ -5,7 +5,7 @@ use crate::common::{buffer, compile, contents, dequantize, device, finish, refer
 use ottava_gpu::testing::skip;
 use ottava_hal::device::{Command, LinkMode};
 use ottava_hal::host::HostMemory;
-use ottava_hal::{Binding, Buffer, BufferDesc, Device, Status, Submission};
+use ottava_hal::{Binding, BlobKey, Buffer, BufferDesc, Device, Status, Submission};
 use std::sync::Arc;
 
 fn part(buffer: &Arc<dyn Buffer>, offset: usize, len: usize) -> Binding {
@@ -150,4 +150,34 @@ fn memory_that_the_host_cannot_reach_is_staged() {
     finish(device.as_ref(), device.create_queue().unwrap().as_ref(), run).unwrap();
     assert_eq!(contents(&outs), reference(&program, &[x]));
     assert_eq!(contents(&[device.alloc(&BufferDesc { bytes: 5, alignment: 64 }).unwrap()])[0], [0; 5]);
+}
+
+#[test]
+fn an_executable_is_saved_and_read_back() {
+    let Some(device) = device("saved programs on Vulkan", &[]) else { return };
+    let (program, x) = dequantize(77);
+    let exe = compile(device.as_ref(), &program);
+    let bytes = device.serialize(exe.as_ref()).unwrap();
+    let key = BlobKey {
+        driver: "vulkan".into(),
+        driver_version: env!("CARGO_PKG_VERSION").into(),
+        uuid: device.info().uuid,
+        hw_rev: device.info().hw_rev,
+        ir_version: 0,
+        core_hash: 0,
+        ops_hash: 0,
+        program_hash: 0,
+        quant_hash: 0,
+        options_hash: 0,
+        payload_len: bytes.len() as u64,
+        payload_sha256: [0; 32],
+    };
+    let again = device.deserialize(&key, &bytes).unwrap();
+    assert_eq!((again.kernels(), again.outputs()), (exe.kernels(), exe.outputs()));
+    let (run, outs) = submission(device.as_ref(), &again, std::slice::from_ref(&x));
+    finish(device.as_ref(), device.create_queue().unwrap().as_ref(), run).unwrap();
+    assert_eq!(contents(&outs), reference(&program, &[x]));
+    for n in 0..bytes.len() {
+        assert!(device.deserialize(&key, &bytes[..n]).is_err(), "cut at {n}");
+    }
 }

@@ -6,5 +6,4 @@ mod caches;
 mod cases;
 mod common;
 mod faults;
-mod lives;
 mod queues;

@@ -2,9 +2,13 @@
 //!
 //! A few rounds by default; `--ignored` runs the numbers that are promised.
 
-use crate::common::{LONG, compile, contents, dequantize, device, finish, reference, submission};
+#[path = "../vulkan/common.rs"]
+#[allow(dead_code)] // what the other tests need of it
+mod common;
+
+use common::{LONG, compile, contents, dequantize, device, finish, reference, submission};
 use ottava_hal::Device;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Resident memory in bytes, file descriptors and threads of this process; zeros where the system does not tell.
 fn usage() -> [u64; 3] {
@@ -16,6 +20,9 @@ fn usage() -> [u64; 3] {
 
 /// Repeats something and compares what the process uses after a tenth of it and at the end.
 fn check_steady(rounds: u64, bytes_per_round: u64, mut f: impl FnMut(u64)) {
+    // One at a time, so that what is counted is the test's own.
+    static ALONE: Mutex<()> = Mutex::new(());
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let mut early = usage();
     for round in 0..rounds {
         f(round);
@@ -25,7 +32,7 @@ fn check_steady(rounds: u64, bytes_per_round: u64, mut f: impl FnMut(u64)) {
     }
     let late = usage();
     println!("{rounds} rounds: {early:?} to {late:?} (bytes, descriptors, threads)");
-    // Tests of the same process run beside this one, so counts are compared with some slack.
+    // The test's own threads come and go, so counts are compared with some slack.
     assert!(late[0] <= early[0] + rounds * bytes_per_round + (32 << 20), "memory {early:?} to {late:?}");
     assert!(late[1] <= early[1] + 24 && late[2] <= early[2] + 24, "{early:?} to {late:?}");
 }
