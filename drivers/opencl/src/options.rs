@@ -28,8 +28,12 @@ pub(crate) fn schema() -> Vec<OptionSpec> {
         OptionSpec::new("device", "", "number of the device, or a part of its name"),
         OptionSpec::new("work_group", "auto", "auto, or invocations of a work-group"),
         OptionSpec {
-            allowed: vec!["auto".into(), "plain".into(), "packed".into()],
-            ..OptionSpec::new("dot", "auto", "dot products of bytes: as the device has them, by products, or packed")
+            allowed: vec!["auto".into(), "off".into(), "packed".into()],
+            ..OptionSpec::new(
+                "dot_product",
+                "auto",
+                "dot products of bytes: as the device has them, by single products, packed",
+            )
         },
         OptionSpec {
             allowed: vec!["on".into(), "off".into()],
@@ -54,11 +58,11 @@ pub(crate) fn parse(options: &Options) -> Result<Settings> {
             Some(group.ok_or_else(|| bad("work_group", n, "auto or a number of invocations"))?)
         }
     };
-    let dot = match text("dot") {
+    let dot = match text("dot_product") {
         None | Some("auto") => None,
-        Some("plain") => Some(Dot::Plain),
+        Some("off") => Some(Dot::Plain),
         Some("packed") => Some(Dot::Packed),
-        Some(other) => return Err(bad("dot", other, "auto, plain or packed")),
+        Some(other) => return Err(bad("dot_product", other, "auto, off or packed")),
     };
     let in_caller = match text("worker") {
         None | Some("on") => false,
@@ -85,11 +89,11 @@ mod tests {
     #[test]
     fn options_name_what_is_wrong_and_what_is_valid() {
         assert_eq!(read(&[]).unwrap(), Settings::default());
-        let all = read(&[("work_group", "7"), ("dot", "plain"), ("cache", "x"), ("device", "1")]).unwrap();
+        let all = read(&[("work_group", "7"), ("dot_product", "off"), ("cache", "x"), ("device", "1")]).unwrap();
         assert_eq!((all.work_group, all.dot, all.cache), (Some(7), Some(Dot::Plain), Some("x".into())));
         let message = |key, value| read(&[(key, value)]).unwrap_err().to_string();
         assert!(message("dots", "x").contains("it has platform, device, work_group"));
-        assert!(message("dot", "x").contains("expected auto, plain or packed"));
+        assert!(message("dot_product", "x").contains("expected auto, off or packed"));
         assert!(message("worker", "x").contains("expected on or off"));
         assert!(message("work_group", "0").contains("number of invocations"));
     }

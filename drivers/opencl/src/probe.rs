@@ -201,6 +201,8 @@ impl Found {
             isa: format!("OpenCL C {}.{} ({}, {})", t.language / 10, t.language % 10, t.platform, t.driver),
             memory_bytes: t.memory,
             hw_rev: t.version.bytes().chain(t.driver.bytes()).fold(0x811C_9DC5, fnv),
+            // The CPU has a driver of its own; by OpenCL it is never taken unasked.
+            simulated: t.is_cpu,
             sync_only: false,
             flushes_denormals: !t.denormals,
             alignment: t.alignment.max(64),

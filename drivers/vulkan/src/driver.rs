@@ -28,8 +28,17 @@ impl VulkanDriver {
         let instance = if settings.validation { Instance::validated()? } else { Instance::shared()? };
         let mut found = probe::find(&instance)?;
         let names: Vec<&str> = found.iter().map(|f| f.id.as_str()).collect();
-        let unknown = || Error::invalid(format!("the vulkan driver has no device `{id}`; it has {}", names.join(", ")));
-        let at = found.iter().position(|f| f.id == id).ok_or_else(unknown)?;
+        let unknown = || {
+            Error::invalid(format!(
+                "the vulkan driver has no device `{id}` with these options; it has {}",
+                names.join(", ")
+            ))
+        };
+        let at = match &settings.device {
+            Some(choice) => found.iter().enumerate().position(|(number, f)| f.is_chosen(choice, number)),
+            None => found.iter().position(|f| f.id == id),
+        };
+        let at = at.ok_or_else(unknown)?;
         Ok(Arc::new(VulkanDevice::open(instance, found.swap_remove(at), settings)?))
     }
 }

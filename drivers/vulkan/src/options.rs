@@ -7,6 +7,8 @@ use std::path::PathBuf;
 /// The options, read.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Settings {
+    /// Number of the device, or a part of its name; `None`: the id says it.
+    pub device: Option<String>,
     /// Which dot product; `None` takes what the device has.
     pub dot: Option<Dot>,
     /// Invocations of a work-group; `None` leaves it to the device.
@@ -28,10 +30,11 @@ pub(crate) fn schema() -> Vec<OptionSpec> {
         ..OptionSpec::new(key, allowed[0], help)
     };
     vec![
+        OptionSpec::new("device", "", "number of the device, or a part of its name"),
         choice(
-            "dot",
-            &["auto", "plain", "packed"],
-            "dot products of bytes: as the device has them, by products, packed",
+            "dot_product",
+            &["auto", "off", "packed"],
+            "dot products of bytes: as the device has them, by single products, packed",
         ),
         OptionSpec::new("work_group", "auto", "auto, or invocations of a work-group"),
         choice("validation", &["off", "on"], "the validation layers check every call; what they say is an error"),
@@ -72,12 +75,13 @@ pub(crate) fn parse(options: &Options) -> Result<Settings> {
             Some(number.ok_or_else(|| bad("queues", n, "auto or a number from 1 to 4"))?)
         }
     };
-    let dot = match text("dot") {
-        Some("plain") => Some(Dot::Plain),
+    let dot = match text("dot_product") {
+        Some("off") => Some(Dot::Plain),
         Some("packed") => Some(Dot::Packed),
         _ => None,
     };
     Ok(Settings {
+        device: text("device").map(str::to_owned),
         dot,
         work_group,
         queues,
@@ -104,12 +108,12 @@ mod tests {
         assert_eq!(read(&[]).unwrap(), Settings::default());
         let defaults: Vec<_> = schema().into_iter().map(|s| (s.key, s.default)).collect();
         assert_eq!(parse(&defaults.into_iter().collect()).unwrap(), Settings::default());
-        let all = read(&[("work_group", "7"), ("dot", "plain"), ("cache", "x"), ("validation", "on")]).unwrap();
+        let all = read(&[("work_group", "7"), ("dot_product", "off"), ("cache", "x"), ("validation", "on")]).unwrap();
         assert_eq!((all.work_group, all.dot, all.cache), (Some(7), Some(Dot::Plain), Some("x".into())));
         assert!(all.validation && !all.staged);
         let message = |key, value| read(&[(key, value)]).unwrap_err().to_string();
-        assert!(message("dots", "x").contains("it has dot, work_group"));
-        assert!(message("dot", "x").contains("expected auto, plain, packed"));
+        assert!(message("dots", "x").contains("it has device, dot_product, work_group"));
+        assert!(message("dot_product", "x").contains("expected auto, off, packed"));
         assert!(message("validation", "yes").contains("expected off, on"));
         assert!(message("queues", "5").contains("from 1 to 4"));
         assert!(message("work_group", "0").contains("number of invocations"));

@@ -258,6 +258,8 @@ impl Found {
             isa: self.isa(),
             memory_bytes: t.memory,
             uuid: t.uuid,
+            // A CPU that plays a GPU is never taken unasked.
+            simulated: t.is_cpu,
             hw_rev: revision.fold(0x811C_9DC5, fnv),
             sync_only: false,
             flushes_denormals: !t.keeps_denormals,
@@ -270,6 +272,11 @@ impl Found {
             },
             ..base
         }
+    }
+
+    /// Whether an application's choice means this device, by its number or a part of its name.
+    pub(crate) fn is_chosen(&self, choice: &str, number: usize) -> bool {
+        choice.parse() == Ok(number) || self.traits.name.to_lowercase().contains(&choice.to_lowercase())
     }
 
     /// Version, driver, and the features that decide which kernels run.

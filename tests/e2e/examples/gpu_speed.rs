@@ -163,9 +163,9 @@ fn on_every_device(case: &Case, rng: &mut Rng) -> Vec<Running> {
     let portable = CpuDriver.open("cpu", &options).expect("the CPU");
     let mut devices = vec![("cpu portable".to_owned(), portable)];
     for gpu in gpus("gpu_speed") {
-        let variants: &[&str] = if gpu.driver == "vulkan" { &["plain", "packed"] } else { &["auto"] };
+        let variants: &[&str] = if gpu.driver == "vulkan" { &["off", "packed"] } else { &["auto"] };
         for dot in variants {
-            devices.push((format!("{} {dot}", gpu.driver), gpu.open(&[("dot", dot)])));
+            devices.push((format!("{} {dot}", gpu.driver), gpu.open(&[("dot_product", dot)])));
         }
     }
     let start = |(name, device): (String, Arc<dyn Device>)| {

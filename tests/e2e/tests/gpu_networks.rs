@@ -18,9 +18,9 @@ use std::sync::OnceLock;
 const VARIANTS: &[(&str, &[(&str, &str)])] = &[
     ("opencl", &[("work_group", "1")]),
     ("opencl", &[("work_group", "37")]),
-    ("opencl", &[("work_group", "max")]),
-    ("vulkan", &[("dot", "plain")]),
-    ("vulkan", &[("dot", "packed")]),
+    ("opencl", &[("work_group", "4096")]),
+    ("vulkan", &[("dot_product", "off")]),
+    ("vulkan", &[("dot_product", "packed")]),
 ];
 /// Networks that are quantized here when not all are asked for.
 const OURS: &[&str] = &["kws", "resnet8"];

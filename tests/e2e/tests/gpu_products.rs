@@ -20,8 +20,8 @@ fn full() -> bool {
 
 /// Options of a device: dot products of bytes by products, and packed in work-groups of an odd size.
 fn ways() -> Vec<Vec<(&'static str, &'static str)>> {
-    let plain = vec![("dot", "plain")];
-    if full() { vec![plain, vec![("dot", "packed"), ("work_group", "5")]] } else { vec![plain] }
+    let plain = vec![("dot_product", "off")];
+    if full() { vec![plain, vec![("dot_product", "packed"), ("work_group", "5")]] } else { vec![plain] }
 }
 
 /// Runs an executable once.

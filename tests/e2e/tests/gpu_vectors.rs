@@ -7,12 +7,12 @@ use ottava_e2e::gpus::gpus;
 use ottava_e2e::split::device;
 
 /// Vectors that a device must pass: a refusal of everything is no success.
-const PASSED: usize = 300;
+const PASSED: usize = 200;
 
 #[test]
 fn every_vector_passes_or_is_refused() {
     let test = "every_vector_passes_or_is_refused";
-    if std::env::var("OTTAVA_GPU").is_ok_and(|v| v != "full") || std::env::var_os("OTTAVA_GPU").is_none() {
+    if std::env::var("OTTAVA_GPU").as_deref() != Ok("full") {
         return skip(test, "kernels are compiled for minutes; OTTAVA_GPU=full runs it");
     }
     let folder = tempfile::tempdir().expect("a folder");

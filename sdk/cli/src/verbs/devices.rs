@@ -21,7 +21,10 @@ fn status(d: &DriverReport) -> (&'static str, Option<String>) {
     match (&d.devices, d.enabled) {
         (_, false) => ("off", Some("the configuration does not list it under `drivers`".to_owned())),
         (Err(e), _) => ("failed", Some(e.to_string())),
-        (Ok(list), _) if list.is_empty() => ("idle", Some("it finds no device here".to_owned())),
+        (Ok(list), _) if list.is_empty() => {
+            let why = d.absence.as_deref().unwrap_or("it does not say why");
+            ("idle", Some(format!("it finds no device here: {why}")))
+        }
         (Ok(_), _) => ("ready", None),
     }
 }

@@ -89,6 +89,8 @@ pub struct DriverReport {
     pub abi: Option<String>,
     /// Its devices, or why it has none.
     pub devices: Result<Vec<DeviceInfo>>,
+    /// Why it has no device, if it has none.
+    pub absence: Option<String>,
     /// Whether the configuration uses it.
     pub enabled: bool,
     /// The options that its devices know.
@@ -134,7 +136,19 @@ impl Registry {
             let info = d.driver.info();
             let devices = d.driver.devices().map_err(|e| Error::device(&info.name, e));
             let (source, abi) = (d.source.clone(), d.abi.clone());
-            DriverReport { enabled: self.is_enabled(d), devices, info, source, abi, options: d.driver.option_schema() }
+            // A driver without devices says why when one is opened.
+            let none = devices.as_ref().is_ok_and(Vec::is_empty);
+            let absence = none.then(|| d.driver.open(&info.name, &Options::new()).err()).flatten();
+            let absence = absence.map(|e| e.to_string());
+            DriverReport {
+                absence,
+                enabled: self.is_enabled(d),
+                devices,
+                info,
+                source,
+                abi,
+                options: d.driver.option_schema(),
+            }
         };
         self.drivers.iter().map(one).collect()
     }
