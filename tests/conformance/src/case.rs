@@ -1,15 +1,17 @@
 //! A case: one thing that is checked, and how it ended.
 
-use crate::Subject;
+use crate::{Repro, Subject};
 use ottava_hal::{Error, Status};
 use serde::{Deserialize, Serialize};
 use std::time::{Duration, Instant};
 
 /// Why a case ended before its end.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Stop {
     /// The contract is broken: what was found and what was expected.
     Failed(String),
+    /// As [`Self::Failed`], with the program that gave wrong results ([`Repro::differs`]).
+    Differs(String, Box<Repro>),
     /// It could not be tried here.
     Skipped(String),
     /// The driver does not offer what it checks, and need not.
@@ -87,6 +89,9 @@ pub struct Outcome {
     pub detail: String,
     /// Time, milliseconds.
     pub millis: u64,
+    /// The program that gave wrong results.
+    #[serde(skip)]
+    pub attached: Option<Box<Repro>>,
 }
 
 type Run = Box<dyn Fn(&Subject) -> Check>;
@@ -117,19 +122,22 @@ impl Case {
         let start = Instant::now();
         let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| (self.run)(subject)));
         let check = caught.unwrap_or_else(|cause| Err(Stop::Failed(format!("panicked: {}", words(&*cause)))));
-        let (result, detail) = match check {
-            Ok(()) => (Ending::Passed, String::new()),
-            Err(Stop::Failed(why)) => (Ending::Failed, why),
-            Err(Stop::Skipped(why)) => (Ending::Skipped, why),
-            Err(Stop::Unsupported(why)) => (Ending::Unsupported, why),
-        };
-        self.ended(result, detail, start.elapsed())
+        let time = start.elapsed();
+        match check {
+            Ok(()) => self.ended(Ending::Passed, String::new(), time),
+            Err(Stop::Failed(why)) => self.ended(Ending::Failed, why, time),
+            Err(Stop::Skipped(why)) => self.ended(Ending::Skipped, why, time),
+            Err(Stop::Unsupported(why)) => self.ended(Ending::Unsupported, why, time),
+            Err(Stop::Differs(why, repro)) => {
+                Outcome { attached: Some(repro), ..self.ended(Ending::Failed, why, time) }
+            }
+        }
     }
 
     /// The outcome of this case.
     pub fn ended(&self, result: Ending, detail: String, time: Duration) -> Outcome {
         let millis = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-        Outcome { group: self.group.into(), name: self.name.clone(), result, detail, millis }
+        Outcome { group: self.group.into(), name: self.name.clone(), result, detail, millis, attached: None }
     }
 }
 

@@ -54,8 +54,14 @@ pub fn list(command: Command, limits: Limits) -> Result<Vec<(String, String)>, S
 
 /// In the parent: runs one case in the child that the command starts.
 pub fn run_case(group: &str, name: &str, command: Command, limits: Limits) -> Outcome {
-    let without_answer =
-        |result, detail, millis| Outcome { group: group.into(), name: name.into(), result, detail, millis };
+    let without_answer = |result, detail, millis| Outcome {
+        group: group.into(),
+        name: name.into(),
+        result,
+        detail,
+        millis,
+        attached: None,
+    };
     let ended = match Ended::of(command, limits) {
         Ok(ended) => ended,
         Err(why) => return without_answer(Ending::Crashed, why, 0),

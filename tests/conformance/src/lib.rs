@@ -9,7 +9,8 @@
 //! 2. `subject`: the driver under test;
 //! 3. `groups`: the table of groups A to H, one file per group, one line each;
 //! 4. `profile`: which groups a profile asks for;
-//! 5. `child`: every case in a process of its own, with a time limit.
+//! 5. `child`: every case in a process of its own, with a time limit;
+//! 6. `repro`: what a failure leaves behind, to be looked into alone.
 //!
 //! Invariants: a case that cannot fail is no case (each group has a mutant that it catches); one seed decides everything;
 //! integers are compared exactly; a crash, a hang or an exit of the driver ends its case and never the run.
@@ -18,12 +19,14 @@ mod case;
 mod child;
 mod groups;
 mod profile;
+mod repro;
 mod subject;
 
 pub use case::{Case, Check, Ending, Outcome, Stop, refused, wild};
 pub use child::{Child, Limits, answer, list, run_case};
 pub use groups::{GROUPS, Group, cases};
 pub use profile::Profile;
+pub use repro::{Repro, ReproFile};
 pub use subject::Subject;
 
 /// Runs the cases of a profile in this process, for drivers that are linked in; a crash ends the caller.
