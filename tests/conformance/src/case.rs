@@ -76,6 +76,39 @@ pub enum Ending {
     Xpass,
 }
 
+impl Ending {
+    /// Every ending, in the order of reports.
+    pub const ALL: [Self; 8] = [
+        Self::Passed,
+        Self::Failed,
+        Self::Crashed,
+        Self::Hung,
+        Self::Skipped,
+        Self::Unsupported,
+        Self::Xfail,
+        Self::Xpass,
+    ];
+
+    /// Name in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Passed => "passed",
+            Self::Failed => "failed",
+            Self::Crashed => "crashed",
+            Self::Hung => "hung",
+            Self::Skipped => "skipped",
+            Self::Unsupported => "unsupported",
+            Self::Xfail => "xfail",
+            Self::Xpass => "xpass",
+        }
+    }
+
+    /// Whether a driver with such a case is not conformant.
+    pub fn is_bad(self) -> bool {
+        matches!(self, Self::Failed | Self::Crashed | Self::Hung | Self::Xpass)
+    }
+}
+
 /// A case with its end.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Outcome {
@@ -113,8 +146,7 @@ impl Case {
 
     /// Whether a filter means the case: a group (`D`, `D.1`), or a name with `*` for any text.
     pub fn matches(&self, filter: &str) -> bool {
-        let of_group = self.group == filter || self.group.split('.').next() == Some(filter);
-        filter.is_empty() || of_group || wild(filter, &self.name)
+        filter.is_empty() || matches(filter, self.group, &self.name)
     }
 
     /// Runs it in this process. A panic of the case itself is a failure, not the end.
@@ -144,6 +176,11 @@ impl Case {
 fn words(cause: &(dyn std::any::Any + Send)) -> String {
     let text = cause.downcast_ref::<&str>().map(|s| (*s).to_owned());
     text.or_else(|| cause.downcast_ref::<String>().cloned()).unwrap_or_else(|| "without words".into())
+}
+
+/// Whether a pattern means a case: a group (`D`, `D.1`), or a name with `*` for any text.
+pub fn matches(pattern: &str, group: &str, name: &str) -> bool {
+    group == pattern || group.split('.').next() == Some(pattern) || wild(pattern, name)
 }
 
 /// Whether a text is what a pattern means; `*` stands for any text.

@@ -1,6 +1,7 @@
 //! The file of a failure.
 
 use super::Repro;
+use crate::{Outcome, Subject};
 use ottava_hal::wire::{Reader, Writer, corrupt};
 use ottava_hal::{Error, Result};
 
@@ -29,6 +30,21 @@ pub struct ReproFile {
 }
 
 impl ReproFile {
+    /// The file of an outcome, without a program.
+    pub fn of(subject: &Subject, outcome: &Outcome) -> Self {
+        let driver = subject.driver.info();
+        Self {
+            group: outcome.group.clone(),
+            case: outcome.name.clone(),
+            detail: outcome.detail.clone(),
+            driver: format!("{} {}", driver.name, driver.version),
+            device: subject.device.clone(),
+            seed: subject.seed,
+            stress: subject.stress,
+            repro: None,
+        }
+    }
+
     /// The bytes of the file.
     pub fn to_bytes(&self) -> Result<Vec<u8>> {
         let mut w = Writer::default();
