@@ -5,10 +5,12 @@
 //! ends the process: whatever was answered before that still counts where the parent can use it.
 
 use crate::describe::{Coverage, Facts};
+use crate::execute::replay;
 use crate::process::{Ended, MARK};
-use crate::{Ending, Limits, Outcome, ReproFile, Subject, groups};
+use crate::{Case, Ending, Limits, Outcome, ReproFile, Subject, groups};
 use serde::{Deserialize, Serialize};
 use std::io::Write;
+use std::path::PathBuf;
 use std::process::Command;
 
 /// What a child is asked for.
@@ -22,14 +24,18 @@ pub enum Child {
     ListOf(String),
     /// One case by its name.
     Run(String),
+    /// The program of a repro file.
+    Replay(PathBuf),
 }
 
 /// A line of a child's answer.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Answer {
-    /// The driver was not loaded, or has no device; why.
-    Refused(String),
+    /// There is no driver to test.
+    Refused(Refusal),
+    /// The library that was loaded.
+    Library(PathBuf),
     /// Who it is.
     Facts(Facts),
     /// What it claims to run.
@@ -54,6 +60,7 @@ impl Child {
             Self::List => "list".to_owned(),
             Self::ListOf(group) => format!("list:{group}"),
             Self::Run(name) => format!("run:{name}"),
+            Self::Replay(path) => format!("replay:{}", path.display()),
         }
     }
 
@@ -64,14 +71,30 @@ impl Child {
             None if text == "list" => Some(Self::List),
             Some(("list", group)) => Some(Self::ListOf(group.to_owned())),
             Some(("run", name)) => Some(Self::Run(name.to_owned())),
+            Some(("replay", path)) => Some(Self::Replay(path.into())),
             _ => None,
         }
     }
 }
 
+/// Why there is no driver to test.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Refusal {
+    /// In words.
+    pub reason: String,
+    /// Whether the caller named something that is not there, rather than that it was not loaded.
+    pub is_usage: bool,
+}
+
+impl From<String> for Refusal {
+    fn from(reason: String) -> Self {
+        Self { reason, is_usage: false }
+    }
+}
+
 /// In the child: why there is no driver, as the line for the parent.
-pub fn refusal(reason: &str) -> String {
-    Answer::Refused(reason.to_owned()).line().unwrap_or_default()
+pub fn refusal(why: Refusal) -> String {
+    Answer::Refused(why).line().unwrap_or_default()
 }
 
 /// In the child: does what is asked and returns the last line for the parent, or why it cannot.
@@ -91,6 +114,9 @@ pub fn serve(subject: &Subject, asked: &Child, out: &mut dyn Write) -> Result<()
     match asked {
         Child::Describe => {
             say(Answer::Facts(Facts::of(subject)?))?;
+            if let Some(path) = &subject.library {
+                say(Answer::Library(path.clone()))?;
+            }
             say(Answer::Coverage(Coverage::of(subject)))?;
             say(Answer::Cases(names(subject, |_| true)))
         }
@@ -100,11 +126,25 @@ pub fn serve(subject: &Subject, asked: &Child, out: &mut dyn Write) -> Result<()
             // Only the case's own group is made: others may be large.
             let mut cases = groups::GROUPS.iter().filter(|g| name.starts_with(g.name)).flat_map(|g| (g.cases)(subject));
             let case = cases.find(|c| c.name == *name).ok_or(format!("there is no case `{name}`"))?;
-            let outcome = case.run(subject);
-            let file = outcome.attached.as_deref().and_then(|repro| hex_of(subject, &outcome, repro));
-            say(Answer::Outcome(outcome, file))
+            say(outcome_of(subject, &case))
+        }
+        Child::Replay(path) => {
+            let file = ReproFile::read(path)?;
+            let (group, name) = (known_group(&file.group), file.case.clone());
+            say(outcome_of(subject, &Case::new(group, name, move |subject| replay(subject, &file))))
         }
     }
+}
+
+fn outcome_of(subject: &Subject, case: &Case) -> Answer {
+    let outcome = case.run(subject);
+    let file = outcome.attached.as_deref().and_then(|repro| hex_of(subject, &outcome, repro));
+    Answer::Outcome(outcome, file)
+}
+
+/// The id of a group; a file may name one that there is not.
+fn known_group(id: &str) -> &'static str {
+    groups::GROUPS.iter().find(|g| g.id == id).map_or("-", |g| g.id)
 }
 
 fn names(subject: &Subject, wanted: impl Fn(&groups::Group) -> bool) -> Vec<(String, String)> {
@@ -142,19 +182,19 @@ impl Heard {
     }
 
     /// Group and name of every case, or why there is no list.
-    pub fn cases(&self, limits: Limits) -> Result<Vec<(String, String)>, String> {
+    pub fn cases(&self, limits: Limits) -> Result<Vec<(String, String)>, Refusal> {
         let found = self.answers.iter().find_map(|a| match a {
             Answer::Cases(list) => Some(Ok(list.clone())),
             Answer::Refused(why) => Some(Err(why.clone())),
             _ => None,
         });
-        found.unwrap_or_else(|| Err(self.ended.words(limits)))
+        found.unwrap_or_else(|| Err(self.ended.words(limits).into()))
     }
 }
 
 /// In the parent: group and name of every case.
 pub fn list(command: Command, limits: Limits) -> Result<Vec<(String, String)>, String> {
-    Heard::of(command, limits)?.cases(limits)
+    Heard::of(command, limits)?.cases(limits).map_err(|e| e.reason)
 }
 
 /// In the parent: runs one case in the child that the command starts.
@@ -193,7 +233,13 @@ mod tests {
 
     #[test]
     fn what_is_asked_crosses_a_command_line() {
-        let all = [Child::Describe, Child::List, Child::ListOf("B.3".into()), Child::Run("a:b".into())];
+        let all = [
+            Child::Describe,
+            Child::List,
+            Child::ListOf("B.3".into()),
+            Child::Run("a:b".into()),
+            Child::Replay("a".into()),
+        ];
         for asked in all {
             assert_eq!(Child::from_arg(&asked.to_arg()), Some(asked));
         }
@@ -217,7 +263,7 @@ mod tests {
         // The other tests of this process open files meanwhile, so that the case itself may fail.
         assert!([Ending::Passed, Ending::Failed].contains(&outcome.result), "{}", outcome.detail);
         let mut echo = Command::new("echo");
-        echo.arg(refusal("no reason"));
+        echo.arg(refusal("no reason".to_owned().into()));
         assert_eq!(list(echo, limits), Err("no reason".to_owned()));
     }
 }

@@ -20,6 +20,7 @@
 mod case;
 mod child;
 mod describe;
+mod execute;
 mod expect;
 mod groups;
 mod library;
@@ -31,8 +32,9 @@ mod run;
 mod subject;
 
 pub use case::{Case, Check, Ending, Outcome, Stop, refused, wild};
-pub use child::{Child, answer, list, refusal, run_case, serve};
+pub use child::{Child, Refusal, answer, list, refusal, run_case, serve};
 pub use describe::{Coverage, Facts};
+pub use execute::execute;
 pub use expect::{Day, Expectations, Expected};
 pub use groups::{GROUPS, Group, cases};
 pub use library::{Policy, Rule};

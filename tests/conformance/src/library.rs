@@ -8,9 +8,9 @@ use std::path::Path;
 pub use ottava_loader::{Policy, Rule};
 
 impl Subject {
-    /// Loads a library (or the one that a manifest names) and takes its device `device`, or its first. The reason of the
-    /// loader in words if it is refused. Libraries that the environment names are not loaded.
-    pub fn load(path: &Path, policy: Policy, device: Option<&str>) -> Result<Self, String> {
+    /// Loads a library (or the one that a manifest names) and takes its first device. The reason of the loader in words if
+    /// it is refused. Libraries that the environment names are not loaded.
+    pub fn load(path: &Path, policy: Policy) -> Result<Self, String> {
         let mut environment = Environment::from_process();
         [DRIVER_FILES, DRIVER_PATH].into_iter().for_each(|name| drop(environment.variables.remove(name)));
         let search = Search { user: false, system: false };
@@ -21,14 +21,10 @@ impl Subject {
             return Err(candidate.reason.unwrap_or_else(|| "the loader gave no reason".to_owned()));
         };
         let devices = driver.devices().map_err(|e| format!("its devices cannot be listed: {e}"))?;
-        let ids: Vec<&str> = devices.iter().map(|d| d.id.as_str()).collect();
-        let device = match device {
-            Some(id) if ids.contains(&id) => id,
-            Some(id) => return Err(format!("it has no device `{id}`; it has: {}", ids.join(", "))),
-            None => ids.first().copied().ok_or_else(|| "it finds no device here; nothing can be tested".to_owned())?,
-        };
+        let device = devices.into_iter().next().map(|d| d.id);
+        let device = device.ok_or_else(|| "it finds no device here; nothing can be tested".to_owned())?;
         Ok(Self {
-            device: device.to_owned(),
+            device,
             driver,
             options: Options::new(),
             library: Some(candidate.path),
@@ -36,5 +32,14 @@ impl Subject {
             seed: 1,
             stress: false,
         })
+    }
+    /// The same driver with another of its devices.
+    pub fn with_device(self, id: &str) -> Result<Self, String> {
+        let devices = self.driver.devices().map_err(|e| format!("its devices cannot be listed: {e}"))?;
+        let ids: Vec<&str> = devices.iter().map(|d| d.id.as_str()).collect();
+        match ids.contains(&id) {
+            true => Ok(Self { device: id.to_owned(), ..self }),
+            false => Err(format!("the driver has no device `{id}`; it has: {}", ids.join(", "))),
+        }
     }
 }

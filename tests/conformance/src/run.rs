@@ -6,7 +6,8 @@
 use crate::child::{Answer, Heard, run_case};
 use crate::describe::{Coverage, Facts};
 use crate::expect::{Day, Expectations, Expected};
-use crate::{Child, Ending, GROUPS, Limits, Outcome, Profile};
+use crate::{Child, Ending, GROUPS, Limits, Outcome, Profile, Refusal};
+use std::path::PathBuf;
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
@@ -19,6 +20,8 @@ pub type Starter<'a> = dyn Fn(&Child) -> Command + Sync + 'a;
 pub struct Described {
     /// Who it is.
     pub facts: Facts,
+    /// The library that was loaded.
+    pub library: Option<PathBuf>,
     /// What it claims to run.
     pub coverage: Vec<Coverage>,
     /// Group and name of every case.
@@ -29,29 +32,32 @@ pub struct Described {
 
 /// Asks a child who the driver is and which cases there are. An error says why the driver cannot be tested at all; a driver
 /// that dies while the cases are made is asked group by group.
-pub fn describe(start: &Starter<'_>, limits: Limits) -> Result<Described, String> {
+pub fn describe(start: &Starter<'_>, limits: Limits) -> Result<Described, Refusal> {
     let heard = Heard::of(start(&Child::Describe), limits)?;
     let cases = heard.cases(limits);
-    let (mut facts, mut coverage) = (None, Vec::new());
+    let (mut facts, mut library, mut coverage) = (None, None, Vec::new());
     for answer in heard.answers {
         match answer {
             Answer::Facts(found) => facts = Some(found),
+            Answer::Library(found) => library = Some(found),
             Answer::Coverage(found) => coverage = found,
             _ => {}
         }
     }
     match (facts, cases) {
         (None, Err(why)) => Err(why),
-        (None, Ok(_)) => Err("the driver does not say who it is".to_owned()),
-        (Some(facts), Ok(cases)) => Ok(Described { facts, coverage, cases, broken: Vec::new() }),
-        (Some(facts), Err(_)) => Ok(by_group(start, limits, Described { facts, coverage, ..Described::default() })),
+        (None, Ok(_)) => Err("the driver does not say who it is".to_owned().into()),
+        (Some(facts), Ok(cases)) => Ok(Described { facts, library, coverage, cases, broken: Vec::new() }),
+        (Some(facts), Err(_)) => {
+            Ok(by_group(start, limits, Described { facts, library, coverage, ..Described::default() }))
+        }
     }
 }
 
 fn by_group(start: &Starter<'_>, limits: Limits, mut described: Described) -> Described {
     for group in GROUPS {
         let heard = Heard::of(start(&Child::ListOf(group.id.to_owned())), limits);
-        match heard.as_ref().map_err(String::clone).and_then(|h| h.cases(limits)) {
+        match heard.as_ref().map_err(String::clone).and_then(|h| h.cases(limits).map_err(|e| e.reason)) {
             Ok(cases) => described.cases.extend(cases),
             Err(why) => {
                 let is_hung = heard.is_ok_and(|h| h.ended.status.is_none());

@@ -49,6 +49,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "ottava-cli",
         &[
             "ottava",
+            "ottava-conformance",
             "ottava-driver-cpu",
             "ottava-driver-npu",
             "ottava-driver-opencl",

@@ -4,9 +4,14 @@ use super::Repro;
 use crate::{Outcome, Subject};
 use ottava_hal::wire::{Reader, Writer, corrupt};
 use ottava_hal::{Error, Result};
+use std::io::Read;
+use std::path::Path;
 
 /// First bytes of a file; the last two count versions.
 const MAGIC: &[u8; 8] = b"OREPRO01";
+
+/// Longer files are not read.
+const MOST_BYTES: u64 = 256 << 20;
 
 /// A failure with where it comes from.
 #[derive(Debug, Clone, PartialEq)]
@@ -43,6 +48,19 @@ impl ReproFile {
             stress: subject.stress,
             repro: None,
         }
+    }
+
+    /// Reads a file of a reasonable size.
+    pub fn read(path: &Path) -> Result<Self, String> {
+        let said = |e: &dyn std::fmt::Display| format!("{}: {e}", path.display());
+        let data = std::fs::metadata(path).map_err(|e| said(&e))?;
+        if !data.is_file() || data.len() > MOST_BYTES {
+            return Err(said(&"no regular file of at most 256 MiB"));
+        }
+        let mut bytes = Vec::new();
+        let file = std::fs::File::open(path).map_err(|e| said(&e))?;
+        file.take(MOST_BYTES).read_to_end(&mut bytes).map_err(|e| said(&e))?;
+        Self::from_bytes(&bytes).map_err(|e| said(&e))
     }
 
     /// The bytes of the file.
