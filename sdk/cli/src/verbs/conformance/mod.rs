@@ -162,11 +162,13 @@ pub fn run(args: &Args, cx: &Context) -> Result<Answer> {
         header: header(args, &described, &choice)?,
         coverage: described.coverage,
         repros: BTreeMap::new(),
+        causes: BTreeMap::new(),
         regressions: worse,
         remarks: lists.remarks(&described.cases),
         seconds: begin.elapsed().as_secs_f64(),
         outcomes,
     };
+    report.find_causes();
     report.remarks.iter().for_each(|remark| cx.ui.warn(remark));
     if let Some(out) = &out {
         out.write(&mut report)?;

@@ -111,14 +111,15 @@ fn failures(report: &Report) -> Option<Section> {
     let bad: Vec<&Outcome> = report.outcomes.iter().filter(|o| o.result.is_bad()).collect();
     let row = |o: &&Outcome| {
         let repro = report.repros.get(&o.name);
+        let cause = report.causes.get(&o.name).map_or("", String::as_str);
         let link = Cell { text: repro.map_or("", |_| "repro").into(), mark: Mark::None, link: repro.cloned() };
-        vec![cell(&o.group), cell(&o.name), marked(o.result.name(), Mark::Bad), cell(&o.detail), link]
+        vec![cell(&o.group), cell(&o.name), marked(o.result.name(), Mark::Bad), cell(&o.detail), cell(cause), link]
     };
     let section = Section {
         title: "Failures".into(),
         lead: "Each repro file runs alone with `ottava conformance LIB --repro FILE`, which looks for the cause."
             .into(),
-        columns: ["Group", "Case", "Result", "What was found", "File"].map(column).to_vec(),
+        columns: ["Group", "Case", "Result", "What was found", "Likely cause", "File"].map(column).to_vec(),
         rows: bad.iter().map(row).collect(),
     };
     (!bad.is_empty()).then_some(section)

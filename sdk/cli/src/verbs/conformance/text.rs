@@ -47,6 +47,9 @@ fn bad(report: &Report, folder: Option<&Path>) -> String {
     let mut text = String::new();
     for o in report.outcomes.iter().filter(|o| o.result.is_bad()) {
         text += &format!("\n{}: {} ({})\n  {}\n", o.result.name(), o.name, o.group, o.detail.replace('\n', "\n  "));
+        if let Some(cause) = report.causes.get(&o.name) {
+            text += &format!("  likely cause: {cause}\n");
+        }
         if let (Some(folder), Some(file)) = (folder, report.repros.get(&o.name)) {
             text += &format!("  repro: {}\n", folder.join(file).display());
         }
