@@ -132,7 +132,8 @@ mod tests {
         while let Some(at) = rest.find('&') {
             out.push_str(&rest[..at]);
             let end = rest[at..].find(';').ok_or("an entity has no end")? + at;
-            let known = [("lt", '<'), ("gt", '>'), ("amp", '&'), ("quot", '"'), ("apos", '\''), ("#9", '\t'), ("#10", '\n')];
+            let known =
+                [("lt", '<'), ("gt", '>'), ("amp", '&'), ("quot", '"'), ("apos", '\''), ("#9", '\t'), ("#10", '\n')];
             let entity = &rest[at + 1..end];
             out.push(known.iter().find(|(name, _)| *name == entity).ok_or(format!("entity `{entity}`"))?.1);
             rest = &rest[end + 1..];

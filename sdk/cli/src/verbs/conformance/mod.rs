@@ -32,13 +32,16 @@ use std::time::{Duration, Instant};
 
 /// Check a driver library, or a device, against the contract; each case runs in a process of its own.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:
+#[command(
+    override_usage = "ottava conformance <LIB.so|--device ID> [OPTIONS]",
+    after_help = "Examples:
   ottava conformance ./libacme.so
   ottava conformance ./libacme.so --profile quant --report out
   ottava conformance ./libacme.so --repro out/repro/num.Conv.3.orepro
   ottava conformance --device cpu --filter 'num.*'
 
-Exit codes: 0 conformant, 1 not, 2 wrong usage, 3 bad input, 4 the library is not loaded.")]
+Exit codes: 0 conformant, 1 not, 2 wrong usage, 3 bad input, 4 the library is not loaded."
+)]
 pub struct Args {
     /// The driver's library, or its manifest (`*.ottava.ron`).
     #[arg(required_unless_present = "device", value_name = "LIB.so")]
