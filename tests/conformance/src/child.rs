@@ -117,7 +117,10 @@ pub fn serve(subject: &Subject, asked: &Child, out: &mut dyn Write) -> Result<()
             if let Some(path) = &subject.library {
                 say(Answer::Library(path.clone()))?;
             }
-            say(Answer::Coverage(Coverage::of(subject)))?;
+            if let Ok(device) = subject.open() {
+                // Said before the device is closed, which may end the process.
+                say(Answer::Coverage(Coverage::of(device.as_ref())))?;
+            }
             say(Answer::Cases(names(subject, |_| true)))
         }
         Child::List => say(Answer::Cases(names(subject, |_| true))),

@@ -1,8 +1,8 @@
 //! What a driver says of itself, as data for reports: who it is, its device, what it claims to run.
 
 use crate::Subject;
-use ottava_hal::DeviceKind;
 use ottava_hal::capability::OpRow;
+use ottava_hal::{Device, DeviceKind};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
@@ -74,9 +74,8 @@ pub struct Coverage {
 }
 
 impl Coverage {
-    /// What the device claims, sorted; nothing if it cannot be opened.
-    pub(crate) fn of(subject: &Subject) -> Vec<Self> {
-        let Ok(device) = subject.open() else { return Vec::new() };
+    /// What the device claims, sorted.
+    pub(crate) fn of(device: &dyn Device) -> Vec<Self> {
         Self::of_rows(&device.capability().rows)
     }
 

@@ -219,6 +219,6 @@ fn dry_run(described: &Described, choice: &Choice) -> Answer {
     let broken: Vec<&str> = described.broken.iter().map(|o: &Outcome| o.detail.as_str()).collect();
     let json = json!({ "driver": described.facts, "cases": cases, "broken": broken });
     let n = rows.len();
-    let text = format!("{}\n{n} cases would run", crate::text::table(&["group", "case", "lists"], &[], rows));
+    let text = format!("{}\ncases that would run: {n}", crate::text::table(&["group", "case", "lists"], &[], rows));
     Answer::new(text, json)
 }

@@ -27,7 +27,7 @@ pub fn page(report: &Report) -> Page {
         figures: figures(report),
         sections: sections.into_iter().flatten().collect(),
         notes: vec![format!(
-            "{} cases in {}, on {}.",
+            "Cases: {}, in {}, on {}.",
             report.outcomes.len(),
             time((report.seconds * 1e9) as u64),
             h.date
@@ -40,10 +40,7 @@ fn verdicts(report: &Report) -> Vec<Verdict> {
     let status = if report.is_conformant() { Status::Good } else { Status::Bad };
     let mut list = vec![Verdict { status, text: report.verdict() }];
     if let Some(worse) = report.regressions.as_ref().filter(|w| !w.is_empty()) {
-        list.push(Verdict {
-            status: Status::Bad,
-            text: format!("{} cases are worse than in the older report", worse.len()),
-        });
+        list.push(Verdict { status: Status::Bad, text: format!("worse than in the older report: {}", worse.len()) });
     }
     let remarks = report.remarks.iter();
     list.extend(remarks.map(|text| Verdict { status: Status::Warning, text: text.clone() }));
@@ -216,7 +213,8 @@ fn submission(report: &Report) -> Option<Section> {
     let mut all: Vec<(&str, String)> = vec![
         ("driver", format!("{} {}", f.driver, f.version)),
         ("vendor", f.vendor.clone()),
-        ("device", format!("{}: {} ({}, {})", f.device, f.device_name, f.kind, f.isa)),
+        ("device", format!("{}: {} ({})", f.device, f.device_name, f.kind)),
+        ("instruction set", f.isa.clone()),
         ("options", f.options.join(", ")),
         ("ABI", f.abi.clone()),
     ];

@@ -11,6 +11,7 @@ pub fn answer(report: &Report, folder: Option<&Path>) -> Answer {
     if let Some(list) = &report.regressions {
         text += &match list.len() {
             0 => "nothing is worse than in the older report\n\n".to_owned(),
+            1 => "1 case is worse than in the older report:\n".to_owned(),
             n => format!("{n} cases are worse than in the older report:\n"),
         };
         for r in list {
