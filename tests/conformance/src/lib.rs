@@ -8,8 +8,9 @@
 //! 1. `case`: what a case is, and how it ends;
 //! 2. `subject`: the driver under test;
 //! 3. `groups`: the table of groups A to H, one file per group, one line each;
-//! 4. `profile`: which groups a profile asks for;
-//! 5. `child`: every case in a process of its own, with a time limit.
+//! 4. `kit`: what the groups share;
+//! 5. `profile`: which groups a profile asks for;
+//! 6. `child`: every case in a process of its own, with a time limit.
 //!
 //! Invariants: a case that cannot fail is no case (each group has a mutant that it catches); one seed decides everything;
 //! integers are compared exactly; a crash, a hang or an exit of the driver ends its case and never the run.
@@ -17,6 +18,7 @@
 mod case;
 mod child;
 mod groups;
+mod kit;
 mod profile;
 mod subject;
 
