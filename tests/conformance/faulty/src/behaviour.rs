@@ -1,6 +1,8 @@
 //! Every decision of the driver as a function pointer.
 
-use crate::{Compiled, Core, FaultyBuffer, FaultyDevice, FaultyFence, Job, blob, core, driver, executable, memory, queue};
+use crate::{
+    Compiled, Core, FaultyBuffer, FaultyDevice, FaultyFence, Job, blob, core, driver, executable, memory, queue,
+};
 use ottava_hal::device::{Command, Profile};
 use ottava_hal::fault::Fault;
 use ottava_hal::{

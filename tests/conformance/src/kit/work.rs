@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// Longest wait for work that is over in a moment on any device.
-pub(crate) const LIMIT: Duration = Duration::from_secs(10);
+pub(crate) const LIMIT: Duration = Duration::from_secs(5);
 /// What surrounds a binding, and what is in an output before the run.
 const GUARD: u8 = 0xa5;
 const STALE: u8 = 0x5a;
@@ -137,7 +137,9 @@ impl Bound {
     fn check_guards(&self, binding: &Binding, all: &[u8], what: &str) -> Check {
         let end = binding.offset + binding.len;
         let outside = (0..self.step).chain(end..all.len()).find(|i| all.get(*i).is_some_and(|b| *b != GUARD));
-        let words = |i: usize| if i < end { format!("{} in front of", self.step - i) } else { format!("{} behind", i - end + 1) };
+        let words = |i: usize| {
+            if i < end { format!("{} in front of", self.step - i) } else { format!("{} behind", i - end + 1) }
+        };
         match outside {
             None => Ok(()),
             Some(i) => Err(Stop::failed(format!("a byte outside of the binding was written: {} {what}", words(i)))),
