@@ -8,11 +8,12 @@
 //! 1. `case`: what a case is, and how it ends;
 //! 2. `subject`: the driver under test;
 //! 3. `groups`: the table of groups A to H, one file per group, one line each;
-//! 4. `profile`: which groups a profile asks for;
-//! 5. `child`: every case in a process of its own, with a time limit;
-//! 6. `run`: the cases of a run, several children at once; `expect`: the two lists of what a driver does not do;
-//! 7. `report`: what a run came to, as JSON and JUnit's XML;
-//! 8. `repro`: what a failure leaves behind, to be looked into alone; `diagnose`: what is wrong with it.
+//! 4. `kit`: what the groups share;
+//! 5. `profile`: which groups a profile asks for;
+//! 6. `child`: every case in a process of its own, with a time limit;
+//! 7. `run`: the cases of a run, several children at once; `expect`: the two lists of what a driver does not do;
+//! 8. `report`: what a run came to, as JSON and JUnit's XML;
+//! 9. `repro`: what a failure leaves behind, to be looked into alone; `diagnose`: what is wrong with it.
 //!
 //! Invariants: a case that cannot fail is no case (each group has a mutant that it catches); one seed decides everything;
 //! integers are compared exactly; a crash, a hang or an exit of the driver ends its case and never the run.
@@ -24,6 +25,7 @@ mod diagnose;
 mod execute;
 mod expect;
 mod groups;
+mod kit;
 mod library;
 mod process;
 mod profile;

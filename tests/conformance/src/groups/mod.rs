@@ -1,6 +1,26 @@
 //! The table of groups: one file per group, one line each.
 
+mod alloc;
+mod before_signal;
+mod cross_device;
+mod enumerate;
+mod exec_async;
+mod exec_deadline;
+mod exec_dynamic;
+mod exec_fairness;
+mod exec_rebind;
+mod exec_sync;
+mod exec_validate;
+mod failure;
+mod fence_threads;
+mod import;
+mod info;
+mod map;
+mod multi;
 mod open_close;
+mod requirements;
+mod timeline;
+mod transfer;
 
 use crate::{Case, Subject};
 
@@ -17,7 +37,29 @@ pub struct Group {
 }
 
 /// Every group, in the order in which they run.
-pub static GROUPS: &[Group] = &[open_close::GROUP];
+pub static GROUPS: &[Group] = &[
+    enumerate::GROUP,
+    info::GROUP,
+    open_close::GROUP,
+    multi::GROUP,
+    alloc::GROUP,
+    map::GROUP,
+    transfer::GROUP,
+    import::GROUP,
+    requirements::GROUP,
+    timeline::GROUP,
+    before_signal::GROUP,
+    failure::GROUP,
+    cross_device::GROUP,
+    fence_threads::GROUP,
+    exec_sync::GROUP,
+    exec_async::GROUP,
+    exec_rebind::GROUP,
+    exec_validate::GROUP,
+    exec_dynamic::GROUP,
+    exec_deadline::GROUP,
+    exec_fairness::GROUP,
+];
 
 /// Every case of every group.
 pub fn cases(subject: &Subject) -> Vec<Case> {
