@@ -6,6 +6,8 @@
 mod common;
 
 use common::{Run, folder, ottava};
+use ottava_conformance::{Repro, ReproFile};
+use ottava_hal::{DataType, Node, Program, QuantParams, Tensor, TensorType, Value as Slot, ValueId};
 use serde_json::Value;
 use std::path::Path;
 use std::process::Command;
@@ -16,6 +18,11 @@ const CLOSE: &str = "static void close(ottava_device* d) { (void)d; }";
 
 /// Builds the C template with its function `close` replaced; `false` if there is no C compiler.
 fn build(dir: &Path, close: &str) -> bool {
+    build_with(dir, CLOSE, close)
+}
+
+/// Builds the C template with a part of its text replaced; `false` if there is no C compiler.
+fn build_with(dir: &Path, old: &str, new: &str) -> bool {
     if Command::new("cc").arg("--version").output().is_err() {
         println!("skipped: there is no C compiler");
         return false;
@@ -25,8 +32,8 @@ fn build(dir: &Path, close: &str) -> bool {
     ottava(dir, &["new-driver", "acme", "--lang", "c", "project"]).succeeds();
     let source = project.join("acme.c");
     let text = std::fs::read_to_string(&source).unwrap();
-    assert!(text.contains(CLOSE));
-    std::fs::write(&source, text.replace(CLOSE, close)).unwrap();
+    assert!(text.contains(old));
+    std::fs::write(&source, text.replace(old, new)).unwrap();
     let mut cc = Command::new("cc");
     cc.args(["-std=gnu11", "-O1", "-ffp-contract=off", "-fPIC", "-shared", "-fvisibility=hidden", "-Iproject/include"]);
     let built = cc.args(["project/acme.c", "-o", "libacme.so", "-lm"]).current_dir(dir).output().unwrap();
@@ -165,4 +172,62 @@ fn a_dry_run_lists_the_cases() {
     assert!(names.contains(&CASE), "{names:?}");
     let none = ["conformance", "--device", "reference", "--filter", "nothing.like.this"];
     ottava(dir.path(), &none).fails(2, &["no case of the profile minimal is `nothing.like.this`"]);
+}
+
+/// The file of a failed addition of s8 tensors.
+fn repro() -> ReproFile {
+    let x: Vec<i64> = (0..64).map(|i| (i * 41 + 3) % 256 - 128).collect();
+    let x = Tensor::from_ints(DataType::S8, &[1, 64], &x).unwrap();
+    let value = |name: &str, scale, zp| {
+        let ty = TensorType::fixed(DataType::S8, &[1, 64]).quantized(QuantParams::per_tensor(scale, zp));
+        Slot { name: name.into(), ty, constant: None }
+    };
+    let mut node = Node::new("add", "Add", 14);
+    (node.inputs, node.outputs) = (vec![Some(ValueId(0)), Some(ValueId(1))], vec![ValueId(2)]);
+    let values = vec![value("a", 0.3, 4), value("b", 0.17, -9), value("y", 0.41, 5)];
+    let (inputs, outputs) = (vec![ValueId(0), ValueId(1)], vec![ValueId(2)]);
+    let program = Program { name: "p".into(), values, nodes: vec![node], inputs, outputs };
+    let inputs = vec![x.clone(), x];
+    let expected = ottava_reference::Interpreter::new(&program).unwrap().run(&inputs).unwrap();
+    let text = str::to_owned;
+    ReproFile {
+        group: text("G.1"),
+        case: text("num.Add.0"),
+        detail: text("the sums differ"),
+        driver: text("acme 0.1.0"),
+        device: text("acme"),
+        seed: 1,
+        stress: false,
+        repro: Some(Repro { program, inputs, actual: expected.clone(), expected }),
+    }
+}
+
+#[test]
+fn a_repro_file_names_the_cause_of_wrong_numbers() {
+    let dir = folder();
+    std::fs::write(dir.path().join("a.orepro"), repro().to_bytes().unwrap()).unwrap();
+    let replay =
+        |more: &[&str]| ottava(dir.path(), &[&["conformance", "./libacme.so", "--repro", "a.orepro"], more].concat());
+    if !build(dir.path(), CLOSE) {
+        return;
+    }
+    let good = replay(&[]);
+    good.succeeds();
+    assert!(good.stdout.contains("num.Add.0 (G.1), seed 1") && good.stdout.contains("passed"), "{}", good.stdout);
+    let defects = [
+        ("nearbyintf(", "floorf(", "it is always rounded down"),
+        (" + (float)s->zero;", ";", "the zero point of the output is not added"),
+        ("k < e->bytes[y]; k++) v[y]", "k + 1 < e->bytes[y]; k++) v[y]", "the last element is not written"),
+    ];
+    for (old, new, cause) in defects {
+        assert!(build_with(dir.path(), old, new));
+        let bad = replay(&[]);
+        bad.fails(1, &["`num.Add.0` failed"]);
+        for part in ["the sums differ", "the first is [0, ", "real result", "zero point", "explains everything"] {
+            assert!(bad.stdout.contains(part), "`{part}` is not in: {}", bad.stdout);
+        }
+        assert!(bad.stdout.contains(&format!("likely cause: {cause}")), "{}", bad.stdout);
+        let json = replay(&["--json"]).value();
+        assert!(json["diagnosis"]["cause"].as_str().unwrap().starts_with(cause), "{json}");
+    }
 }

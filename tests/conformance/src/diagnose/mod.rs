@@ -9,18 +9,21 @@
 //! | `elements` | tensors as lists of comparable elements |
 //! | `sums` | the accumulators and multipliers of one convolution or matrix product |
 //! | `requants` | defects in the way from an accumulator to an output |
+//! | `reals` | the same from a real number, for what is computed in f32 |
 //! | `programs` | defects that are the same as another program, or other data |
 //! | `layouts` | defects in which elements are where |
 
 mod elements;
 mod layouts;
 mod programs;
+mod reals;
 mod requants;
 mod sums;
 
 use crate::Repro;
 use elements::Elements;
 use ottava_hal::Tensor;
+use reals::Reals;
 use sums::Sums;
 
 /// A defect that would give other results: its words, and the outputs that it would give.
@@ -96,9 +99,12 @@ pub fn diagnose(repro: &Repro) -> Diagnosis {
         return found;
     }
     let sums = Sums::of(repro);
-    found.first = Some(difference(repro, &expected, *first, sums.as_ref()));
+    let reals = if sums.is_none() { Reals::of(repro) } else { None };
+    let steps = |i| sums.as_ref().map(|s| s.steps(i)).or_else(|| reals.as_ref().map(|r| r.steps(i)));
+    found.first = Some(difference(repro, &expected, *first, steps));
     // Of two that explain the same, the first is named; those of layout take bytes over as the device gave them.
     let all = sums.iter().flat_map(|s| requants::hypotheses(repro, s));
+    let all = all.chain(reals.iter().flat_map(Reals::hypotheses));
     let all = all.chain(programs::hypotheses(repro)).chain(layouts::hypotheses(repro));
     for hypothesis in all {
         found.tested += 1;
@@ -116,7 +122,12 @@ pub fn diagnose(repro: &Repro) -> Diagnosis {
     found
 }
 
-fn difference(repro: &Repro, elements: &Elements, flat: usize, sums: Option<&Sums>) -> Difference {
+fn difference(
+    repro: &Repro,
+    elements: &Elements,
+    flat: usize,
+    steps: impl Fn(usize) -> Option<Vec<(String, String)>>,
+) -> Difference {
     let (output, i) = elements.place(flat);
     let (e, a) = (&repro.expected[output], &repro.actual[output]);
     let name = repro.program.outputs.get(output).map(|id| repro.program.value(*id).name.clone()).unwrap_or_default();
@@ -125,7 +136,8 @@ fn difference(repro: &Repro, elements: &Elements, flat: usize, sums: Option<&Sum
         at: coordinates(i, e.shape()),
         expected: elements::text(e, i),
         actual: elements::text(a, i),
-        steps: sums.map(|s| s.steps(i)).unwrap_or_default(),
+        // The arithmetic is that of the first output.
+        steps: if output == 0 { steps(i).unwrap_or_default() } else { Vec::new() },
     }
 }
 

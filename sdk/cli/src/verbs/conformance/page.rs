@@ -20,7 +20,7 @@ pub fn page(report: &Report) -> Page {
     Page {
         title: format!("Conformance of {} {}", facts.driver, facts.version),
         subtitle: format!(
-            "{} ({}), profile {}, seed {}, suite {}",
+            "{}, kind {}, profile {}, seed {}, suite {}",
             facts.device_name, facts.kind, h.profile, h.seed, h.suite
         ),
         verdicts: verdicts(report),
@@ -152,7 +152,11 @@ fn coverage(report: &Report) -> Option<Section> {
             (p, n) if p == n => marked(format!("{p} of {n}"), Mark::Good),
             (p, n) => marked(format!("{p} of {n}"), Mark::Bad),
         };
-        let exact = if c.exact { marked("exact", Mark::Good) } else { marked("not exact", Mark::Warning) };
+        let exact = match (c.exact, c.modes.is_empty()) {
+            (_, true) => marked("-", Mark::Soft),
+            (true, _) => marked("exact", Mark::Good),
+            (false, _) => marked("not exact", Mark::Warning),
+        };
         [cell(&c.op), cell(&c.dtype)].into_iter().chain(modes.iter().map(mode)).chain([exact, cases]).collect()
     };
     let columns = ["Operator", "Type"].map(column).into_iter().chain(modes.iter().map(|m| column(m)));
@@ -213,7 +217,7 @@ fn submission(report: &Report) -> Option<Section> {
     let mut all: Vec<(&str, String)> = vec![
         ("driver", format!("{} {}", f.driver, f.version)),
         ("vendor", f.vendor.clone()),
-        ("device", format!("{}: {} ({})", f.device, f.device_name, f.kind)),
+        ("device", format!("{}: {}, kind {}", f.device, f.device_name, f.kind)),
         ("instruction set", f.isa.clone()),
         ("options", f.options.join(", ")),
         ("ABI", f.abi.clone()),
