@@ -91,8 +91,11 @@ mod tests {
     use super::super::testing::report;
     use super::*;
 
+    /// Attributes of an element: names, values.
+    type Attributes = Vec<(String, String)>;
+
     /// A strict reader of the XML that is written here: elements that nest, quoted attributes, text without markup.
-    fn parse(xml: &str) -> Result<Vec<(String, Vec<(String, String)>)>, String> {
+    fn parse(xml: &str) -> Result<Vec<(String, Attributes)>, String> {
         let mut rest = xml.strip_prefix("<?xml version=\"1.0\" encoding=\"UTF-8\"?>").ok_or("no declaration")?;
         let (mut open, mut seen) = (Vec::new(), Vec::new());
         while let Some(at) = rest.find('<') {
@@ -116,7 +119,7 @@ mod tests {
         is_end.then_some(seen).ok_or(format!("left open: {open:?}, behind the end: {rest:?}"))
     }
 
-    fn attributes_of(mut text: &str) -> Result<Vec<(String, String)>, String> {
+    fn attributes_of(mut text: &str) -> Result<Attributes, String> {
         let mut list = Vec::new();
         while !text.trim().is_empty() {
             let (name, behind) = text.trim_start().split_once("=\"").ok_or(format!("no value in `{text}`"))?;
