@@ -12,6 +12,8 @@ pub enum Stop {
     Failed(String),
     /// As [`Self::Failed`], with the program that gave wrong results ([`Repro::differs`]).
     Differs(String, Box<Repro>),
+    /// The contract is kept, and there is something to say: the worst error within its bounds, for example.
+    Noted(String),
     /// It could not be tried here.
     Skipped(String),
     /// The driver does not offer what it checks, and need not.
@@ -158,6 +160,7 @@ impl Case {
         match check {
             Ok(()) => self.ended(Ending::Passed, String::new(), time),
             Err(Stop::Failed(why)) => self.ended(Ending::Failed, why, time),
+            Err(Stop::Noted(what)) => self.ended(Ending::Passed, what, time),
             Err(Stop::Skipped(why)) => self.ended(Ending::Skipped, why, time),
             Err(Stop::Unsupported(why)) => self.ended(Ending::Unsupported, why, time),
             Err(Stop::Differs(why, repro)) => {

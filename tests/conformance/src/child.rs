@@ -224,7 +224,7 @@ pub fn run_case(group: &str, name: &str, command: Command, limits: Limits) -> Ou
     match answer {
         Some((outcome, file)) if ended.is_success() && outcome.name == name => {
             let file = file.and_then(|hex| ReproFile::from_bytes(&bytes_of(&hex)?).ok());
-            Outcome { attached: file.and_then(|f| f.repro).map(Box::new), millis: ended.millis, ..outcome }
+            Outcome { attached: file.and_then(|f| f.repro).map(Box::new), ..outcome }
         }
         _ => without_answer(result, ended.words(limits), ended.millis),
     }

@@ -122,6 +122,27 @@ pub fn diagnose(repro: &Repro) -> Diagnosis {
     found
 }
 
+/// The first element that differs in a sentence; nothing if none does.
+pub(crate) fn first_in_words(repro: &Repro) -> Option<String> {
+    let (expected, actual) = (Elements::of(&repro.expected), Elements::of(&repro.actual));
+    let differing = expected.differing(&actual);
+    let first = *differing.first()?;
+    if repro.actual.len() != repro.expected.len() || expected.len() != actual.len() {
+        return Some(format!("{} outputs were expected, {} were found", repro.expected.len(), repro.actual.len()));
+    }
+    let d = difference(repro, &expected, first, |_| None);
+    let largest = expected.largest(&actual).map_or_else(String::new, |n| format!(", by {n} at most"));
+    Some(format!(
+        "output `{}` at {:?}: expected {}, found {}; {} of {} elements differ{largest}",
+        d.output.1,
+        d.at,
+        d.expected,
+        d.actual,
+        differing.len(),
+        expected.len()
+    ))
+}
+
 fn difference(
     repro: &Repro,
     elements: &Elements,

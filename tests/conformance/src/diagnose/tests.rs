@@ -211,3 +211,16 @@ fn what_is_computed_in_f32_is_looked_into_too() {
     let steps = diagnose(&with(|t| (t.floor() as i64 + 5).clamp(-128, 127))).first.unwrap().steps;
     assert_eq!((steps[0].0.as_str(), steps[3].1.as_str()), ("real result", "5"));
 }
+
+#[test]
+fn equal_results_pass_and_others_fail_with_the_first_element() {
+    assert_eq!(repro(|_, _, _| {}).equal(), Ok(()));
+    let crate::Stop::Differs(words, attached) = repro(|_, _, y| y[0].bytes_mut()[7] ^= 3).equal().unwrap_err() else {
+        panic!("another failure");
+    };
+    assert!(words.starts_with("output `y` at [0, 0, 1, 2]: expected "), "{words}");
+    assert!(words.ends_with("1 of 200 elements differ, by 3 at most") || words.ends_with("by 1 at most"), "{words}");
+    assert_eq!(attached.actual.len(), 1);
+    let nothing = Repro { actual: Vec::new(), ..*attached };
+    assert!(matches!(nothing.equal(), Err(crate::Stop::Differs(words, _)) if words.contains("0 were found")));
+}

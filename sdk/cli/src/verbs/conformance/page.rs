@@ -169,10 +169,11 @@ fn coverage(report: &Report) -> Option<Section> {
     (!report.coverage.is_empty()).then_some(section)
 }
 
-/// How many cases have the operator as second part of their name, and how many of them passed.
+/// How many cases have the operator as a part of their name, and how many of them passed.
 fn cases_of(report: &Report, op: &str) -> (usize, usize) {
     let plain = op.rsplit("::").next().unwrap_or(op);
-    let is_of = |o: &&Outcome| o.name.split('.').nth(1).is_some_and(|part| part.eq_ignore_ascii_case(plain));
+    let is_op = |part: &str| part.replace('_', "").eq_ignore_ascii_case(plain);
+    let is_of = |o: &&Outcome| o.name.split('.').skip(1).any(is_op);
     let all: Vec<&Outcome> = report.outcomes.iter().filter(is_of).collect();
     (all.iter().filter(|o| o.result == Ending::Passed).count(), all.len())
 }
