@@ -18,6 +18,7 @@ mod info;
 mod map;
 mod multi;
 mod open_close;
+mod oracle;
 mod requirements;
 mod timeline;
 mod transfer;
@@ -59,6 +60,7 @@ pub static GROUPS: &[Group] = &[
     exec_dynamic::GROUP,
     exec_deadline::GROUP,
     exec_fairness::GROUP,
+    oracle::GROUP,
 ];
 
 /// Every case of every group.
