@@ -81,11 +81,11 @@ fn range(subject: &Subject) -> Check {
             ("an input behind the end of its buffer", |b| {
                 on(b, |i, _| i[0].offset = i[0].buffer.len().next_multiple_of(64))
             }),
-            ("an input whose end overflows", |b| on(b, |i, _| i[0].offset = usize::MAX & !63)),
+            ("an input whose end overflows", |b| on(b, |i, _| i[0].offset = usize::MAX & !7)),
             ("an output behind the end of its buffer", |b| {
                 on(b, |_, o| o[0].offset = o[0].buffer.len().next_multiple_of(64))
             }),
-            ("an output whose end overflows", |b| on(b, |_, o| o[0].offset = usize::MAX & !63)),
+            ("an output whose end overflows", |b| on(b, |_, o| o[0].offset = usize::MAX & !7)),
         ],
     )
 }

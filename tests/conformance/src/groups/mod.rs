@@ -2,6 +2,13 @@
 
 mod alloc;
 mod before_signal;
+mod blob_check_only;
+mod blob_reject;
+mod blob_roundtrip;
+mod compile_basic;
+mod compile_concurrent;
+mod compile_invalid;
+mod cost;
 mod cross_device;
 mod enumerate;
 mod exec_async;
@@ -13,11 +20,14 @@ mod exec_sync;
 mod exec_validate;
 mod failure;
 mod fence_threads;
+mod honest;
 mod import;
 mod info;
 mod map;
 mod multi;
+mod op_table;
 mod open_close;
+mod reasons;
 mod requirements;
 mod timeline;
 mod transfer;
@@ -52,6 +62,16 @@ pub static GROUPS: &[Group] = &[
     failure::GROUP,
     cross_device::GROUP,
     fence_threads::GROUP,
+    op_table::GROUP,
+    honest::GROUP,
+    reasons::GROUP,
+    cost::GROUP,
+    compile_basic::GROUP,
+    compile_invalid::GROUP,
+    compile_concurrent::GROUP,
+    blob_roundtrip::GROUP,
+    blob_reject::GROUP,
+    blob_check_only::GROUP,
     exec_sync::GROUP,
     exec_async::GROUP,
     exec_rebind::GROUP,

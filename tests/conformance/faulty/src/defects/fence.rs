@@ -49,7 +49,7 @@ pub(super) static DEFECTS: &[Defect] = &[
     }),
     Defect::new("notify_late", "D.1", "fence.timeline.notify", "at once", |b| b.notify = never_at_once),
     Defect::new("timelines_are_one", "D.1", "fence.timeline.apart", "stands at 107", |b| {
-        b.signal = |f, v| f.inner.signal(v).map(|()| drop(SHARED.fetch_max(v, Ordering::SeqCst) > 0));
+        b.signal = |f, v| f.inner.signal(v).map(|()| _ = SHARED.fetch_max(v, Ordering::SeqCst));
         b.query = |f| f.inner.query().map(|v| v.max(SHARED.load(Ordering::SeqCst)));
     }),
     Defect::new("lost_wake_up", "D.2", "fence.before_signal.host", "Timeout", |b| b.wait = asleep),
