@@ -23,12 +23,18 @@ mod fence_threads;
 mod honest;
 mod import;
 mod info;
+mod log;
+mod lost;
 mod map;
 mod multi;
+mod oom;
 mod op_table;
 mod open_close;
+mod panic;
+mod profile_times;
 mod reasons;
 mod requirements;
+mod stress;
 mod timeline;
 mod transfer;
 
@@ -79,6 +85,12 @@ pub static GROUPS: &[Group] = &[
     exec_dynamic::GROUP,
     exec_deadline::GROUP,
     exec_fairness::GROUP,
+    lost::GROUP,
+    oom::GROUP,
+    panic::GROUP,
+    stress::GROUP,
+    log::GROUP,
+    profile_times::GROUP,
 ];
 
 /// Every case of every group.

@@ -46,7 +46,7 @@ pub(super) static DEFECTS: &[Defect] = &[
     }),
     Defect::new("arity_panics", "E.6", "compile.invalid.random", "panicked", |b| b.compile = takes_first_input),
     Defect::new("compile_busy", "E.7", "compile.concurrent.threads", "Busy", |b| b.compile = one_at_a_time),
-    Defect::new("compile_shares_a_draft", "E.7", "compile.concurrent.threads", "", |b| b.compile = shared_draft),
+    Defect::new("compile_shares_a_draft", "E.7", "compile.concurrent.threads", "bound", |b| b.compile = shared_draft),
 ];
 
 /// Runs a program that is not quite the one that was compiled.
