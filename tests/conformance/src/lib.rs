@@ -20,6 +20,7 @@ mod child;
 mod groups;
 mod kit;
 mod profile;
+mod raw;
 mod subject;
 
 pub use case::{Case, Check, Ending, Outcome, Stop, refused, wild};

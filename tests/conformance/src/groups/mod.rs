@@ -23,6 +23,12 @@ mod fence_threads;
 mod honest;
 mod import;
 mod info;
+mod load_layout;
+mod load_manifest;
+mod load_required;
+mod load_symbol;
+mod load_twice;
+mod load_version;
 mod log;
 mod lost;
 mod map;
@@ -54,6 +60,12 @@ pub struct Group {
 
 /// Every group, in the order in which they run.
 pub static GROUPS: &[Group] = &[
+    load_symbol::GROUP,
+    load_manifest::GROUP,
+    load_version::GROUP,
+    load_layout::GROUP,
+    load_required::GROUP,
+    load_twice::GROUP,
     enumerate::GROUP,
     info::GROUP,
     open_close::GROUP,
