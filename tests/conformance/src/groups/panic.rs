@@ -4,8 +4,9 @@ use super::Group;
 use super::lost::inject;
 use crate::kit::{LIMIT, Work};
 use crate::{Case, Check, Stop, Subject, ensure, refused};
-use ottava_hal::Status;
 use ottava_hal::fault::FaultKind;
+use ottava_hal::{Device, Status};
+use std::sync::Arc;
 
 pub(super) const GROUP: Group = Group {
     id: "H.3",
@@ -20,8 +21,11 @@ pub(super) const GROUP: Group = Group {
     },
 };
 
-/// A device on which a submission has just panicked, and how its signal ended.
-fn panicked(subject: &Subject) -> Result<(std::sync::Arc<dyn ottava_hal::Device>, Work, ottava_hal::Result<()>), Stop> {
+/// A device, its work, and how the signal of a submission ended.
+type Panicked = (Arc<dyn Device>, Work, ottava_hal::Result<()>);
+
+/// A device on which a submission has just panicked.
+fn panicked(subject: &Subject) -> Result<Panicked, Stop> {
     let device = subject.open()?;
     let work = Work::small(&*device, subject.seed)?;
     let mut bound = work.bind(&*device)?;
