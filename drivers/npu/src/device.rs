@@ -89,8 +89,17 @@ impl NpuDevice {
 
     /// Every instruction of a program with its times, without running it. A stream that would not run has no times.
     pub fn timed(&self, program: &Program) -> Result<Timed> {
-        let machine = Machine::load(&self.settings.config, self.stream(self.lower(program)?));
-        let machine = machine.map_err(|e| load_error(&e))?;
+        self.timed_stream(self.stream_of(program)?)
+    }
+
+    /// The instructions of a program, which nothing has verified yet.
+    pub fn stream_of(&self, program: &Program) -> Result<Stream> {
+        Ok(self.stream(self.lower(program)?))
+    }
+
+    /// As [`Self::timed`], of a stream; one that the verifier refuses is an error with the instruction and its node.
+    pub fn timed_stream(&self, stream: Stream) -> Result<Timed> {
+        let machine = Machine::load(&self.settings.config, stream).map_err(|e| load_error(&e))?;
         let (steps, costs) = (machine.steps().to_vec(), machine.costs().to_vec());
         Ok(Timed { steps, costs, timing: machine.timing().clone() })
     }
@@ -123,7 +132,7 @@ impl NpuDevice {
             builder.begin(i);
             kernels::lower(&mut builder, node).map_err(at_node)?;
         }
-        builder.finish()
+        builder.finish(&self.settings.config, self.settings.fusion)
     }
 
     fn stream(&self, lowered: Lowered) -> Stream {

@@ -148,12 +148,35 @@ fn simulate_writes_a_row_per_layer() {
     assert!(!bridges.is_empty() && bridges.iter().all(|e| !e["reason"].as_str().unwrap().is_empty()), "{bridges:?}");
     // Of a float network nothing runs there.
     let float = asset("digits.onnx");
-    let said = ottava(dir.path(), &["simulate", &float, "--npu", "edge8", "-o", "f.csv"]);
+    let said = ottava(dir.path(), &["simulate", &float, "--npu", "edge8", "-o", "f.csv", "--report", "f.html"]);
+    let page = std::fs::read_to_string(dir.path().join("f.html")).unwrap();
+    assert!(page.contains("ONLY 0.0 % OF THE MULTIPLY"), "{page}");
     assert!(
         said.stdout.contains("ONLY 0.0 % OF THE MULTIPLY") && said.stdout.contains("because of "),
         "{}",
         said.stdout
     );
+}
+
+#[test]
+fn simulate_says_what_stays_on_the_chip() {
+    let dir = folder();
+    prepared(dir.path(), "Ottava()");
+    let simulated = |fusion: bool| {
+        std::fs::write(dir.path().join("n.ron"), format!("Npu(fusion: {fusion})")).unwrap();
+        ottava(dir.path(), &["simulate", "q.onnx", "--npu", "n.ron", "-o", "m.csv", "--json"]).json()
+    };
+    let (on, off) = (simulated(true), simulated(false));
+    let number = |json: &Value| json.as_u64().unwrap();
+    let layers = |json: &Value| -> Vec<u64> {
+        json["layers"].as_array().unwrap().iter().map(|l| number(&l["kept_on_chip"])).collect()
+    };
+    let kept = layers(&on);
+    assert_eq!(number(&on["kept_on_chip"]["bytes"]), kept.iter().sum::<u64>());
+    assert_eq!(number(&on["kept_on_chip"]["layers"]), kept.iter().filter(|n| **n > 0).count() as u64);
+    assert!(kept.iter().any(|n| *n > 0) && layers(&off).iter().all(|n| *n == 0), "{kept:?}");
+    assert!(number(&on["dram_bytes"]) < number(&off["dram_bytes"]));
+    assert!(number(&on["total_cycles"]) <= number(&off["total_cycles"]));
 }
 
 #[test]
@@ -197,8 +220,15 @@ fn a_sweep_is_the_same_whole_in_shards_and_taken_up_again() {
     for shard in ["1/2", "2/2"] {
         sweep(&["q.onnx", "--shard", shard, "-o", &format!("{}.csv", &shard[..1])]);
     }
-    sweep(&["--merge", "1.csv", "2.csv", "-o", "merged.csv"]);
+    sweep(&["--merge", "1.csv", "2.csv", "-o", "merged.csv", "--report", "merged.html"]);
     assert_eq!(read("merged.csv"), all);
+    // Both pages say of what they are; only where there are layers is there a roofline, and it says of which chip.
+    assert!(html.contains("before anything is varied") && html.contains("Of `edge8`, 8 x 8 before"), "{html}");
+    let merged = read("merged.html");
+    for page in [&html, &merged] {
+        assert!(page.contains("<title>q.onnx on variants of edge8</title>"), "{page}");
+    }
+    assert!(!merged.contains("<section id=\"roofline\">") && merged.contains("Joined tables have no layers"));
     ottava(dir.path(), &["simulate", "--npu", "edge8", "--sweep", "s.ron", "--merge", "1.csv", "-o", "x.csv"])
         .fails(3, &["points have no row"]);
     // A table that was cut in the middle of a line is taken up; rows of another chip are not.
@@ -302,4 +332,35 @@ fn pipes_and_devices_are_no_files() {
     ottava(dir.path(), &["quantize", &model, "--calibration", "d.npz", "-o", "q.onnx"]).fails(3, &["d.npz", "regular"]);
     ottava(dir.path(), &["calibrate", "--merge", "d.npz", "-o", "m.calib"]).fails(3, &["d.npz", "regular"]);
     assert!(!dir.path().join("c.csv").exists());
+    // Files that a folder holds, beside those that are named.
+    let fifo = |path: &Path| {
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        assert!(std::process::Command::new("mkfifo").arg(path).status().is_ok_and(|status| status.success()), "mkfifo");
+    };
+    fifo(&dir.path().join("images/a.png"));
+    let recipe = "Recipe(preprocess: Some((resize: (8, 8), color: Gray, layout: Nchw, scale: 1.0, offset: 0.0)))";
+    std::fs::write(dir.path().join("r.ron"), recipe).unwrap();
+    let args = ["eval", &model, "--data", "images", "--recipe", "r.ron"];
+    ottava(dir.path(), &args).fails(3, &["a.png", "not a regular file"]);
+    fifo(&dir.path().join("cases/MANIFEST.tsv"));
+    std::fs::create_dir(dir.path().join("cases/test_a")).unwrap();
+    std::fs::copy(&model, dir.path().join("cases/test_a/model.onnx")).unwrap();
+    ottava(dir.path(), &["vectors", "cases"]).fails(3, &["MANIFEST.tsv", "not a regular file"]);
+}
+
+#[test]
+fn the_simulator_is_measured_if_it_gives_the_bits_of_the_reference() {
+    let dir = folder();
+    prepared(dir.path(), "Ottava()");
+    let args = ["simulate", "q.onnx", "-o", "m.csv", "--speed", "1", "--threads", "1", "--json", "--npu"];
+    let json = ottava(dir.path(), &[&args[..], &["edge8"]].concat()).json();
+    assert_eq!((&json["speed"]["equal_to_reference"], &json["speed"]["macs"]), (&true.into(), &json["macs"]));
+    for what in ["compile_and_verify", "timing", "functional", "functional_and_timing"] {
+        assert!(json["speed"][what]["gmacs_per_s"].as_f64().is_some_and(|rate| rate > 0.0), "{what}: {json}");
+    }
+    // A chip that gets a sum wrong is not measured.
+    std::fs::write(dir.path().join("n.ron"), r#"Npu(fault: [("table_corrupt", "any", 0, 7)])"#).unwrap();
+    let run = ottava(dir.path(), &[&args[..], &["n.ron"]].concat());
+    run.fails(1, &["not those of the reference"]);
+    assert_eq!(run.value()["speed"], serde_json::json!({ "equal_to_reference": false }));
 }

@@ -96,25 +96,10 @@ fn a_hundred_damaged_configurations() {
     }
 }
 
-/// A product: two loads, weights, sums, a store.
+/// The product for a configuration.
 fn stream(config: &NpuConfig) -> Stream {
-    use ottava_npu::isa::{DramAddr, Inst, Local, Opcode, Queue, Reg, Region};
-    let region = |region| DramAddr { region, offset: 0 }.bits();
-    let commands = vec![
-        Inst::set(Reg::Rowb, 16),
-        Inst::new(Opcode::Ld2d, region(Region::Input), Local::a(0).bits(), 0),
-        Inst::new(Opcode::Ld2d, region(Region::Const), Local::w(0).bits(), 0).push_next(),
-        Inst::set(Reg::M, 4),
-        Inst::set(Reg::N, 4),
-        Inst::set(Reg::K, 4),
-        Inst::new(Opcode::Preload, Local::w(0).bits(), 0, 0).pop_prev(),
-        Inst::new(Opcode::Gemm, Local::a(0).bits(), Local::acc(0).bits(), 0).push_next(),
-        Inst::new(Opcode::Nop, 0, 0, 0).on(Queue::Vec).pop_prev().push_next(),
-        Inst::set(Reg::Rowb, 64),
-        Inst::new(Opcode::St2d, Local::acc_full(0).bits(), region(Region::Output), 0).pop_prev(),
-        Inst::new(Opcode::End, 0, 0, 0),
-    ];
-    Stream { commands, constants: vec![1; 64], regions: [64; 4], config_hash: config.hash64(), ..Stream::default() }
+    let bare = asm::assemble(include_str!("product.npu")).unwrap();
+    Stream { constants: vec![1; 64], config_hash: config.hash64(), ..bare }
 }
 
 /// Replaces one of the places where `from` stands.

@@ -82,12 +82,29 @@ impl Rng {
         0.001 + 0.099 * (self.range(0, 1 << 20) as f32 / (1 << 20) as f32)
     }
 
+    /// Small sizes of `lo` to `hi` dimensions.
+    pub fn dims(&mut self, lo: usize, hi: usize) -> Vec<usize> {
+        let rank = self.size(lo, hi);
+        (0..rank).map(|_| self.size(1, 11)).collect()
+    }
+
     /// u8 or s8 with one scale.
     pub fn byte_type(&mut self, dims: &[usize]) -> TensorType {
         let dtype = self.pick(&[DataType::U8, DataType::S8]);
-        let (lo, hi) = dtype.int_range().unwrap();
-        let quant = QuantParams::per_tensor(self.scale(), self.range(lo, hi) as i32);
-        TensorType::fixed(dtype, dims).quantized(quant)
+        self.typed(dtype, dims)
+    }
+
+    /// A type as it comes in networks: bytes with any zero point, 16 bits with a small scale and none, bare floats.
+    pub fn typed(&mut self, dtype: DataType, dims: &[usize]) -> TensorType {
+        let bare = TensorType::fixed(dtype, dims);
+        match dtype {
+            DataType::F32 => bare,
+            DataType::S16 => bare.quantized(QuantParams::per_tensor(self.scale() / 100.0, 0)),
+            _ => {
+                let (lo, hi) = dtype.int_range().unwrap();
+                bare.quantized(QuantParams::per_tensor(self.scale(), self.range(lo, hi) as i32))
+            }
+        }
     }
 
     /// Data of a type.
@@ -152,6 +169,15 @@ impl Net {
         let types = infer(&InferCx { node: &node, inputs: &seen }).unwrap();
         self.program.nodes.push(node);
         self.value(TensorType { shape: types[0].shape.clone(), ..like.clone() }, None)
+    }
+
+    /// The shape that a node would give.
+    pub fn shape_of(&mut self, node: &Node, inputs: &[ValueId], like: &TensorType) -> Vec<usize> {
+        let id = self.node(node.clone(), inputs, like);
+        let dims = self.dims(id);
+        self.program.nodes.pop();
+        self.program.values.pop();
+        dims
     }
 
     pub fn output(mut self, id: ValueId) -> Program {

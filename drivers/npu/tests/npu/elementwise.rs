@@ -3,17 +3,12 @@
 use crate::common::{CHIPS, Net, Rng, check, chip, compile, data, describe, op, own_op, reference, run};
 use ottava_hal::{Tensor, TensorType, ValueId};
 
-fn dims(rng: &mut Rng) -> Vec<usize> {
-    let rank = rng.size(1, 4);
-    (0..rank).map(|_| rng.size(1, 11)).collect()
-}
-
 #[test]
 fn binary_operators_equal_the_reference_with_any_repetition() {
     for seed in 0..80 {
         let mut rng = Rng::new(seed);
         let mut net = Net::default();
-        let a = dims(&mut rng);
+        let a = rng.dims(1, 4);
         let b = match rng.range(0, 4) {
             0 => vec![],
             1 => vec![1; a.len()],
@@ -75,7 +70,7 @@ fn conversions_equal_the_reference() {
     for seed in 100..160 {
         let mut rng = Rng::new(seed);
         let mut net = Net::default();
-        let d = dims(&mut rng);
+        let d = rng.dims(1, 4);
         let (ty, like) = (rng.byte_type(&d), rng.byte_type(&[]));
         let x = net.input(ty);
         let (node, inputs) = match rng.range(0, 3) {

@@ -2,11 +2,13 @@
 //! what it refuses and why, its queues, fences and failures, saved executables.
 
 mod blobs;
+mod cases;
 mod chips;
 mod common;
 mod elementwise;
 mod exact;
 mod faults;
+mod fusion;
 mod movement;
 mod network;
 mod picks;

@@ -83,7 +83,9 @@ fn cycles_are_those_of_the_estimate_and_the_same_on_every_run() {
             runs.push(profile.nodes.into_iter().map(|n| (n.node, n.kernel, n.cycles, n.bytes)).collect::<Vec<_>>());
         }
         assert_eq!(runs[0], runs[1]);
-        assert!(runs[0].iter().all(|(_, _, cycles, bytes)| *cycles > 0 && *bytes > 0), "{:?}", runs[0]);
+        // A node in the middle may find all that it reads on the chip and leave there what it makes.
+        assert!(runs[0].iter().all(|(_, _, cycles, _)| *cycles > 0), "{:?}", runs[0]);
+        assert!(runs[0].iter().map(|(.., bytes)| bytes).sum::<u64>() > 0, "{:?}", runs[0]);
         let cost = device.estimate(&program).unwrap();
         assert_eq!(cost.confidence, ottava_hal::Confidence::Simulated);
         // Nodes share the estimated time, at 2 ns a cycle.
@@ -106,7 +108,9 @@ fn cycles_are_divided_among_nodes_and_reasons() {
             for (n, node) in nodes.iter().zip(&program.nodes) {
                 assert_eq!(n.node, node.name);
                 assert_eq!(n.compute + n.stalls.values().sum::<u64>(), n.total, "{n:?}");
-                assert!(n.stalls.keys().all(|r| ["bank", "dma_in", "dma_out", "issue", "drain"].contains(r)), "{n:?}");
+                assert_eq!(n.stalls.len(), 7, "every reason is there: {n:?}");
+                let own = ["bank", "dma_in", "dma_out", "issue", "drain"];
+                assert!(n.stalls.iter().all(|(r, cycles)| *cycles == 0 || own.contains(r)), "{n:?}");
                 assert_eq!(n.total == 0, node.op == "Flatten", "{n:?}");
                 // A classifier at the end: 10 columns, as many sums as channels.
                 let depth = program.ty(node.inputs[0].unwrap()).shape.known().unwrap();

@@ -1,13 +1,13 @@
 //! Elements that are picked, repeated or surrounded: Gather, Resize, Pad, and the greater or lesser of two.
 
 use crate::common::{Net, Rng, check, chip, op};
-use ottava_hal::{Attr, DataType, QuantParams, Reason, Tensor, TensorType, ValueId, Verdict};
+use ottava_hal::{Attr, DataType, Reason, Tensor, TensorType, ValueId, Verdict};
 
 /// A value of 8 or 16 bits, in the form of an image or with channels last.
 fn value(net: &mut Net, rng: &mut Rng) -> (ValueId, TensorType) {
     let dims = [rng.size(1, 3), rng.size(2, 9), rng.size(3, 8), rng.size(3, 8)];
     if rng.range(0, 2) == 0 {
-        let ty = TensorType::fixed(DataType::S16, &dims).quantized(QuantParams::per_tensor(0.003, 0));
+        let ty = rng.typed(DataType::S16, &dims);
         return (net.input(ty.clone()), ty);
     }
     let ty = rng.byte_type(&dims);

@@ -8,12 +8,7 @@ fn element(rng: &mut Rng, dims: &[usize]) -> TensorType {
     if rng.range(0, 1) == 0 {
         return rng.byte_type(dims);
     }
-    TensorType::fixed(DataType::S16, dims).quantized(QuantParams::per_tensor(rng.scale() / 100.0, 0))
-}
-
-fn dims(rng: &mut Rng) -> Vec<usize> {
-    let rank = rng.size(2, 4);
-    (0..rank).map(|_| rng.size(1, 11)).collect()
+    rng.typed(DataType::S16, dims)
 }
 
 /// Two operands, one of which may repeat; any mixture of types.
@@ -22,7 +17,7 @@ fn binary_operators_on_sixteen_bits_equal_the_reference() {
     for seed in 0..60 {
         let mut rng = Rng::new(seed);
         let mut net = Net::default();
-        let a = dims(&mut rng);
+        let a = rng.dims(2, 4);
         let b = match rng.range(0, 2) {
             0 => vec![],
             1 => a[1..].to_vec(),
@@ -78,10 +73,7 @@ fn product(net: &mut Net, rng: &mut Rng, inputs: &[ValueId], name: &str) -> Valu
     };
     let mut inputs = inputs.to_vec();
     if like.quant.is_some() && rng.range(0, 1) == 0 {
-        let bare = net.node(node.clone(), &inputs, &like);
-        let shape = net.dims(bare);
-        net.program.nodes.pop();
-        net.program.values.pop();
+        let shape = net.shape_of(&node, &inputs, &like);
         let other = element(rng, &shape);
         inputs.push(net.input(other));
         node.fused.residual = true;

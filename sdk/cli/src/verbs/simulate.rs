@@ -5,7 +5,9 @@ mod merge;
 mod model;
 mod page;
 mod shape;
+mod speed;
 mod sweep;
+mod told;
 
 use super::Context;
 use crate::failure::{Failure, Result};
@@ -27,6 +29,7 @@ use std::path::{Path, PathBuf};
   ottava simulate layers.csv --npu edge16 -o cycles.csv
   ottava simulate --layers layers.csv --npu chip.ron --mode fold_serial -o cycles.csv --json
   ottava simulate model_int8.onnx --npu edge16 -o cycles.csv --report cycles.html --trace cycles.json
+  ottava simulate model_int8.onnx --npu edge16 -o cycles.csv --speed 20 --threads 1 --json
   ottava simulate model_int8.onnx --npu edge16 --sweep sweep.ron -o points.csv --report sweep.html
   ottava simulate model_int8.onnx --npu edge16 --sweep sweep.ron --shard 2/8 --resume -o part2.csv
   ottava simulate --npu edge16 --sweep sweep.ron --merge part1.csv part2.csv -o points.csv")]
@@ -64,6 +67,10 @@ pub struct Args {
     /// When every instruction and transfer runs, for Perfetto; of a model.
     #[arg(long, value_name = "T.json", conflicts_with_all = ["layers", "sweep"])]
     trace: Option<PathBuf>,
+    /// Also measure the simulator itself, in so many slices of a tenth of a second; a model must give the bits of the
+    /// reference first. Best with `--threads 1`.
+    #[arg(long, value_name = "SLICES", conflicts_with = "sweep", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    speed: Option<u32>,
     #[command(flatten)]
     network: NetworkArgs,
 }
@@ -98,6 +105,8 @@ pub struct Simulated {
     compute: u64,
     stalls: BTreeMap<&'static str, u64>,
     dram_bytes: u64,
+    /// Whether the vector unit multiplies, not the array.
+    on_vector_unit: bool,
 }
 
 impl Args {
@@ -196,12 +205,17 @@ fn of_layers(args: &Args, list: &Path, config: &NpuConfig, cx: &Context) -> Resu
     let mut json = json!(report);
     json["energy"] = energy_json(config, energy);
     json["diagnostics"] = notes;
-    reported(args, Answer::new(text, json), || page::of_layers(list, &report, config))
+    let mut answer = Answer::new(text, json);
+    if let Some(slices) = args.speed {
+        speed::of_layers(&parsed, config, slices, &mut answer)?;
+    }
+    reported(args, answer, || page::of_layers(list, &report, config))
 }
 
 /// A quantized model: the chip takes the int8 operators, the CPU the rest.
 fn of_model(args: &Args, path: &Path, config: &NpuConfig, cx: &Context) -> Result<Answer> {
-    let on_chip = Workload::load(args, path, cx)?.on(config, cx, true)?;
+    let workload = Workload::load(args, path, cx)?;
+    let on_chip = workload.on(config, cx, true)?;
     on_chip.doubt(config).iter().for_each(|w| cx.ui.warn(w));
     write_file(&args.output, on_chip.csv(config).as_bytes())?;
     let mut answer = on_chip.answer(config, &args.output);
@@ -209,6 +223,9 @@ fn of_model(args: &Args, path: &Path, config: &NpuConfig, cx: &Context) -> Resul
         write_file(path, traced(&on_chip, config).as_bytes())?;
         answer.text += &format!("trace: {}\n", path.display());
         answer.json["trace"] = json!(path);
+    }
+    if let Some(slices) = args.speed {
+        speed::of_model(&workload, config, slices, cx, &mut answer)?;
     }
     reported(args, answer, || page::of_model(&on_chip, config))
 }

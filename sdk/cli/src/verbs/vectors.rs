@@ -42,17 +42,17 @@ fn name_of(case: &Path) -> String {
 }
 
 /// The manifest in the folder or beside it.
-fn manifest(dir: &Path) -> BTreeMap<String, Tolerance> {
+fn manifest(dir: &Path) -> Result<BTreeMap<String, Tolerance>> {
     let places = [dir.join("MANIFEST.tsv"), dir.join("../MANIFEST.tsv"), dir.join("../../MANIFEST.tsv")];
-    let text = places.iter().find_map(|p| std::fs::read_to_string(p).ok());
-    text.map(|t| tolerances(&t)).unwrap_or_default()
+    let Some(found) = places.iter().find(|p| p.exists()) else { return Ok(BTreeMap::new()) };
+    Ok(tolerances(&read_text(found, MAX_SETTINGS, ottava::codes::DATA_FILE)?))
 }
 
 fn run_all(args: &Args, cx: &Context) -> Result<Vec<Done>> {
     let options = args.device.session(&cx.registry)?;
     let mut todo = Vec::new();
     for dir in &args.dir {
-        let known = manifest(dir);
+        let known = manifest(dir)?;
         for case in cases(dir)? {
             let name = name_of(&case);
             if args.filter.as_ref().is_none_or(|f| name.contains(f.as_str())) {

@@ -34,6 +34,10 @@ fn decode(path: &Path) -> Result<DynamicImage> {
     let bad = |e: &dyn std::fmt::Display| {
         Error::invalid(codes::DATA_IMAGE, format!("cannot decode the image: {e}")).in_file(path)
     };
+    // Reading a pipe or a device might never end.
+    if std::fs::metadata(path).is_ok_and(|meta| !meta.is_file()) {
+        return Err(bad(&"not a regular file; write its content to one"));
+    }
     let mut reader = ImageReader::open(path).map_err(|e| bad(&e))?.with_guessed_format().map_err(|e| bad(&e))?;
     let mut limits = Limits::default();
     limits.max_image_width = Some(MAX_SIDE);

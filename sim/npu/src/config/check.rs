@@ -9,7 +9,7 @@ use crate::suggest::{excerpt, hint};
 
 /// A broken rule: the path of the key, what is wrong, what to do.
 pub(super) struct Problem {
-    pub path: &'static [&'static str],
+    pub path: String,
     pub message: String,
     pub help: String,
 }
@@ -52,7 +52,7 @@ impl NpuConfig {
         }
         problem(
             &["sram", "acc", "bytes"],
-            format!("{} bytes are no whole accumulators", acc.bytes),
+            format!("`sram.acc.bytes` is {}, which is no whole number of accumulators", acc.bytes),
             "use a multiple of 4",
         )
     }
@@ -76,11 +76,14 @@ impl NpuConfig {
     fn check_dram(&self) -> Rule {
         rate(&["dram", "bytes_per_cycle"], self.dram.bytes_per_cycle())?;
         between(&["dram", "latency"], self.dram.latency(), 0, 1 << 32)?;
-        let Dram::Banked { channels, banks, row_bytes, row_miss, turnaround, bytes_per_cycle, .. } = self.dram else {
+        let Dram::Banked { channels, banks, interleave, row_bytes, row_miss, turnaround, bytes_per_cycle, .. } =
+            self.dram
+        else {
             return Ok(());
         };
         between(&["dram", "channels"], channels.into(), 1, 64)?;
         between(&["dram", "banks"], banks.into(), 1, 1024)?;
+        between(&["dram", "interleave"], interleave.into(), 16, 1 << 20)?;
         between(&["dram", "row_bytes"], row_bytes.into(), 16, 1 << 20)?;
         between(&["dram", "row_miss"], row_miss.into(), 0, 1 << 20)?;
         between(&["dram", "turnaround"], turnaround.into(), 0, 1 << 20)?;
@@ -91,21 +94,22 @@ impl NpuConfig {
     fn check_lists(&self) -> Rule {
         printable(&["name"], &self.name)?;
         if self.dtypes.is_empty() {
-            return problem(&["dtypes"], "the list of types is empty".into(), "name at least one, such as S8");
+            return problem(&["dtypes"], "`dtypes` is an empty list".into(), "name at least one, such as S8");
         }
         if self.requant.is_empty() {
-            return problem(&["requant"], "the list of modes is empty".into(), "name at least one, such as Fp32Rne");
+            return problem(&["requant"], "`requant` is an empty list".into(), "name at least one, such as Fp32Rne");
         }
         for (op, &cycles) in &self.vector.cycles {
             if !vector_op_names().any(|name| name == op) && op != "exp" {
                 let help = hint(op, vector_op_names().chain(["exp"]));
-                return problem(&["vector", "cycles"], format!("unknown vector operation \"{}\"", excerpt(op)), &help);
+                let message = format!("`vector.cycles`: unknown vector operation \"{}\"", excerpt(op));
+                return problem(&["vector", "cycles", op], message, &help);
             }
-            between(&["vector", "cycles"], cycles.into(), 1, 1 << 20)?;
+            between(&["vector", "cycles", op], cycles.into(), 1, 1 << 20)?;
         }
         for spec in &self.fault {
             if let Err((message, help)) = Injection::read(spec) {
-                return problem(&["fault"], message, &help);
+                return problem(&["fault"], format!("`fault`: {message}"), &help);
             }
         }
         self.check_energy()
@@ -114,12 +118,26 @@ impl NpuConfig {
     fn check_energy(&self) -> Rule {
         let Some(e) = &self.energy else { return Ok(()) };
         printable(&["energy", "source"], &e.source)?;
-        let figures = [e.mac_s8, e.mac_s16, e.mac_f16, e.sram_rd_byte, e.sram_wr_byte, e.acc_rd, e.acc_wr];
-        let rest = [e.dram_byte, e.vec_op, e.instr, e.static_per_cycle];
-        if figures.iter().chain(&rest).all(|v| (0.0..=1e9).contains(v)) {
-            return Ok(());
+        let figures = [
+            ("mac_s8", e.mac_s8),
+            ("mac_s16", e.mac_s16),
+            ("mac_f16", e.mac_f16),
+            ("sram_rd_byte", e.sram_rd_byte),
+            ("sram_wr_byte", e.sram_wr_byte),
+            ("acc_rd", e.acc_rd),
+            ("acc_wr", e.acc_wr),
+            ("dram_byte", e.dram_byte),
+            ("vec_op", e.vec_op),
+            ("instr", e.instr),
+            ("static_per_cycle", e.static_per_cycle),
+        ];
+        match figures.into_iter().find(|(_, v)| !(0.0..=1e9).contains(v)) {
+            None => Ok(()),
+            Some((key, v)) => {
+                let message = format!("`energy.{key}` is {}", shown(v));
+                problem(&["energy", key], message, "it must be in 0..=1e9 picojoules per event")
+            }
         }
-        problem(&["energy"], "an energy is negative or above 1e9 pJ".into(), "give picojoules per event")
     }
 }
 
@@ -153,37 +171,40 @@ fn check_scratchpad(spad: &Scratchpad, paths: &SpadPaths) -> Rule {
     divides(paths.banks, spad.bytes, spad.banks)
 }
 
-fn problem<T>(path: &'static [&'static str], message: String, help: &str) -> Result<T, Problem> {
-    Err(Problem { path, message, help: help.to_owned() })
+fn problem<T>(path: &[&str], message: String, help: &str) -> Result<T, Problem> {
+    Err(Problem { path: path.join("."), message, help: help.to_owned() })
 }
 
-fn between(path: &'static [&'static str], value: u64, lo: u64, hi: u64) -> Rule {
+/// A number; hundreds of digits say less than an exponent.
+fn shown(value: f64) -> String {
+    let plain = (1e-6..1e9).contains(&value.abs()) || value == 0.0 || !value.is_finite();
+    if plain { format!("{value}") } else { format!("{value:e}") }
+}
+
+fn between(path: &[&str], value: u64, lo: u64, hi: u64) -> Rule {
     if (lo..=hi).contains(&value) {
         return Ok(());
     }
     problem(path, format!("`{}` is {value}", path.join(".")), &format!("it must be in {lo}..={hi}"))
 }
 
-fn divides(path: &'static [&'static str], bytes: u32, banks: u32) -> Rule {
+fn divides(path: &[&str], bytes: u32, banks: u32) -> Rule {
     if bytes.is_multiple_of(banks) {
         return Ok(());
     }
     problem(path, format!("`{}` is {banks}, which does not divide {bytes} bytes", path.join(".")), "use a divisor")
 }
 
-fn rate(path: &'static [&'static str], value: f64) -> Rule {
+fn rate(path: &[&str], value: f64) -> Rule {
     // 1/256 byte per cycle is the resolution of transfer times.
     if (1.0 / 256.0..=1e6).contains(&value) {
         return Ok(());
     }
-    // Hundreds of digits say less than an exponent.
-    let shown =
-        if (1e-6..1e9).contains(&value.abs()) || value == 0.0 { format!("{value}") } else { format!("{value:e}") };
-    problem(path, format!("`{}` is {shown}", path.join(".")), "it must be in 0.00390625..=1e6")
+    problem(path, format!("`{}` is {}", path.join("."), shown(value)), "it must be in 0.00390625..=1e6")
 }
 
 /// A name that reports can print on one line.
-fn printable(path: &'static [&'static str], text: &str) -> Rule {
+fn printable(path: &[&str], text: &str) -> Rule {
     let (key, help) = (path.join("."), format!("use 1 to {MAX_NAME} characters without line breaks"));
     match text.chars().count() {
         0 => problem(path, format!("`{key}` is empty"), &help),

@@ -6,13 +6,18 @@
 //! one value, so they cannot disagree about the device.
 
 mod check;
+mod defaults;
 mod error;
+mod explain;
 mod parse;
+mod places;
 mod presets;
 #[cfg(test)]
 mod tests;
 
 pub use error::ConfigError;
+pub(crate) use explain::explain;
+pub(crate) use places::Keys;
 pub use presets::PRESETS;
 
 use serde::{Deserialize, Serialize};
@@ -50,6 +55,8 @@ pub struct NpuConfig {
     pub crc: bool,
     /// Whether the on-chip memories have a parity bit per byte or accumulator, tested at each read.
     pub parity: bool,
+    /// Whether the driver keeps values on the chip between layers where that is not slower.
+    pub fusion: bool,
     /// Cycles after which a submission is given up.
     pub watchdog_cycles: Option<u64>,
     /// How the driver spends wall-clock time: `None` answers at once, `Some(x)` takes `x` times the modelled time.
@@ -223,6 +230,9 @@ pub enum Dram {
         channels: u32,
         /// Banks of a channel; each has one row open.
         banks: u32,
+        /// Bytes in one channel before the next one follows.
+        #[serde(default = "interleave")]
+        interleave: u32,
         /// Bytes of a row.
         row_bytes: u32,
         /// Cycles to close a row and open another.
@@ -329,6 +339,11 @@ impl RequantKind {
     }
 }
 
+/// What a burst moves: controllers interleave by 64 bytes to some kilobytes.
+fn interleave() -> u32 {
+    64
+}
+
 impl Dram {
     /// Bytes per cycle at best.
     pub fn bytes_per_cycle(&self) -> f64 {
@@ -342,78 +357,5 @@ impl Dram {
         match self {
             Self::Simple { latency, .. } | Self::Banked { latency, .. } => *latency,
         }
-    }
-}
-
-impl Default for NpuConfig {
-    fn default() -> Self {
-        Self {
-            name: "edge16".to_owned(),
-            clock_hz: 500_000_000,
-            array: Array::default(),
-            sram: Sram::default(),
-            vector: Vector::default(),
-            dma: Dma::default(),
-            queues: Queues::default(),
-            dram: Dram::Simple { bytes_per_cycle: 16.0, latency: 100 },
-            dtypes: vec![NpuType::S8, NpuType::U8, NpuType::S4, NpuType::S16, NpuType::Bf16],
-            requant: vec![RequantKind::Fp32Rne, RequantKind::Q31Double, RequantKind::Q31Single],
-            energy: None,
-            fault: Vec::new(),
-            crc: false,
-            parity: false,
-            watchdog_cycles: None,
-            realtime: None,
-        }
-    }
-}
-
-impl Default for Array {
-    fn default() -> Self {
-        Self {
-            rows: 16,
-            cols: 16,
-            dataflow: Dataflow::Ws,
-            timing: Timing::Pipelined,
-            depthwise: Depthwise::Best,
-            ports: None,
-        }
-    }
-}
-
-impl Default for Scratchpad {
-    fn default() -> Self {
-        Self { bytes: 262_144, banks: 4, ports: 1, port_bytes: 16 }
-    }
-}
-
-impl Default for Accumulator {
-    fn default() -> Self {
-        Self { bytes: 65_536, banks: 2 }
-    }
-}
-
-impl Default for Vector {
-    fn default() -> Self {
-        let cycles = [("add", 1), ("lut8", 1), ("exp", 4)];
-        Self { lanes: 16, cycles: cycles.map(|(op, c)| (op.to_owned(), c)).into() }
-    }
-}
-
-impl Default for Dma {
-    fn default() -> Self {
-        Self { channels: 1, in_flight: 16, max_burst: 64, overlap: Overlap::DoubleBuffer }
-    }
-}
-
-impl Default for Queues {
-    fn default() -> Self {
-        Self { depth: Depth::default(), decode_cycles: 1 }
-    }
-}
-
-impl Default for Depth {
-    fn default() -> Self {
-        Self { ld: 8, ex: 16, vec: 8, st: 4 }
     }
 }

@@ -78,7 +78,9 @@ const STONNE: &str = r#"Npu(
   dram: Simple(bytes_per_cycle: 1024.0, latency: 0),
 )"#;
 
-// Every value has its source; `assumed` says that the public documents do not give it.
+// Every value has its source; `assumed` says that the public documents do not give it. What is left out is `edge16`'s.
+
+// nvdla/hw at 8e06b1b, `spec/defs/nv_full.spec`; nvdla/doc, `primer.rst` and the hardware manual.
 const NVDLA2048: &str = r#"Npu(
   name: "nvdla2048",
   clock_hz: 1_000_000_000,                   // nvdla/doc primer.rst: performance table, 1 GHz
@@ -89,7 +91,7 @@ const NVDLA2048: &str = r#"Npu(
     depthwise: PerChannel,                   // hardware manual: no depthwise mode
   ),
   sram: (
-    a: (bytes: 262144,                       // nv_full.spec: CBUF 16 banks of 32 KiB, split evenly between data and weights
+    a: (bytes: 262144,                       // nv_full.spec: CBUF of 16 banks, 512 deep, 64 bytes wide; half for data, half for weights
         banks: 8,                            // half of CBUF_BANK_NUMBER_16
         port_bytes: 64),                     // CBUF_BANK_WIDTH_64
     w: (bytes: 262144,                       // as a
@@ -100,34 +102,38 @@ const NVDLA2048: &str = r#"Npu(
   ),
   vector: (lanes: 16),                       // nv_full.spec: SDP_BS_THROUGHPUT_16
   dma: (channels: 2),                        // primer.rst: DBB and SRAM interfaces
-  dram: Simple(bytes_per_cycle: 20.0,        // primer.rst: 20 GB/s beside 2048 MACs
-               latency: 100),                // assumed
+  dram: Simple(bytes_per_cycle: 20.0,        // primer.rst, performance table: 20 GB/s beside 2048 MACs, at 1 GHz
+               latency: 100),                // assumed; nv_full.spec bears up to PRIMARY_MEMIF_LATENCY_1200
   dtypes: [S8, S16],                         // primer.rst: int8, int16 (fp16 is not modelled)
   requant: [Q31Single],                      // hardware manual, SDP: scale, shift, one rounding
 )"#;
 
+// ethos-u-vela 5.2.0, `vela.ini` and `architecture_features.py`; Arm's product brief and technical overview.
 const ETHOS_U55: &str = r#"Npu(
   name: "ethos_u55",
   clock_hz: 500_000_000,                     // ethos-u-vela vela.ini: Ethos_U55_High_End_Embedded, core_clock=500e6
   array: (
-    rows: 16,                                // product brief: 256 MACs per cycle in its largest variant
-    cols: 16,                                // assumed: the shape of a systolic stand-in for 256 MACs
+    rows: 16,                                // product brief: 256 MACs per cycle in its largest variant; the shape is assumed
+    cols: 16,                                // as rows; architecture_features.py has output blocks of 2 x 2 x 8 instead
     dataflow: Ws,                            // assumed
   ),
   sram: (
-    a: (bytes: 16384),                       // vela architecture_features.py: 48 SHRAM banks of 1 KiB, a third assumed for each use
+    a: (bytes: 16384),                       // architecture_features.py: shram_banks 48 of 1 KiB; a third for each use is assumed
     w: (bytes: 16384),                       // as a
     acc: (bytes: 16384),                     // as a
   ),
   vector: (lanes: 16),                       // assumed
   dma: (channels: 2,                         // technical overview: two AXI ports
         max_burst: 32),                      // vela.ini: Sram_burst_length=32
-  dram: Simple(bytes_per_cycle: 8.0,         // technical overview: 64-bit AXI; vela.ini: Sram_clock_scale=1.0
+  dram: Simple(bytes_per_cycle: 8.0,         // vela.ini: SRAM of 4 GB/s at 500 MHz (64-bit AXI, Sram_clock_scale=1.0)
                latency: 32),                 // vela.ini: Sram_read_latency=32
   dtypes: [S8, U8, S16],                     // technical overview: 8-bit weights, 8- and 16-bit activations
   requant: [Q31Double, Q31Single],           // vela: TFLite and NATURAL rounding
 )"#;
 
+// Genc et al., "Gemmini: Enabling Systematic Deep-Learning Architecture Evaluation via Full-Stack Integration", DAC 2021;
+// ucb-bar/gemmini, README and `Configs.scala` of that time. The default of later commits differs: 0064b94 has 128 KiB
+// of scratchpad, 128 KiB of accumulators and 64 requests in flight.
 const GEMMINI: &str = r#"Npu(
   name: "gemmini",
   clock_hz: 1_000_000_000,                   // assumed: the generator has no clock; figures are cycles
@@ -153,9 +159,10 @@ const GEMMINI: &str = r#"Npu(
   requant: [Fp32Rne],                        // README: scaling by a float32
 )"#;
 
+// Jouppi et al., "In-Datacenter Performance Analysis of a Tensor Processing Unit", ISCA 2017.
 const TPU_V1: &str = r#"Npu(
   name: "tpu_v1",
-  clock_hz: 700_000_000,                     // Jouppi et al. 2017, "In-Datacenter Performance Analysis", section 2: 700 MHz
+  clock_hz: 700_000_000,                     // section 2 and table 2: 700 MHz
   array: (
     rows: 256,                               // section 2: 256 x 256 MACs
     cols: 256,                               // section 2
@@ -168,13 +175,13 @@ const TPU_V1: &str = r#"Npu(
     w: (bytes: 262144,                       // section 2: weight FIFO of four tiles of 64 KiB
         banks: 4,                            // one per tile
         port_bytes: 256),                    // as a
-    acc: (bytes: 4194304,                    // section 2: 4 MiB of 32-bit accumulators
+    acc: (bytes: 4194304,                    // section 2: 4 MiB of 32-bit accumulators, 4096 rows of 256
           banks: 4),                         // assumed
   ),
-  vector: (lanes: 256),                      // section 2: activation unit, 256 values per cycle
+  vector: (lanes: 256),                      // section 2: paths 256 bytes wide, one row of 256 sums per cycle
   dma: (channels: 2,                         // section 2: weight memory and host interface
         max_burst: 256),                     // assumed
-  dram: Simple(bytes_per_cycle: 43.0,        // section 2: weight memory 30 GB/s at 700 MHz
+  dram: Simple(bytes_per_cycle: 48.6,        // table 2: 34 GB/s of weight memory (two DDR3-2133 channels) at 700 MHz
                latency: 200),                // assumed
   dtypes: [S8, U8],                          // section 2: signed or unsigned 8-bit operands
   requant: [Fp32Rne, Q31Single],             // assumed: the paper does not say how results are scaled

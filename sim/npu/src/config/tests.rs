@@ -36,7 +36,7 @@ fn errors_name_place_and_remedy() {
         ("Npu(dram: Simple(bytes_per_cycle: 0.0, latency: 1))", (1, 18), "bytes_per_cycle` is 0", "must be in"),
         ("Npu(fault: [(\"token_lost\", \"ex\", 5, 1)])", (1, 5), "unknown place \"ex\"", "ld->ex"),
         ("Npu(fault: [(\"bit_flop\", \"a\", 5, 1)])", (1, 5), "unknown fault", "did you mean `bit_flip`?"),
-        ("Npu(vector: (cycles: {\"ad\": 1}))", (1, 14), "operation \"ad\"", "did you mean `add`?"),
+        ("Npu(vector: (cycles: {\"ad\": 1}))", (1, 23), "operation \"ad\"", "did you mean `add`?"),
     ];
     for (text, (line, column), message, help) in cases {
         let error = NpuConfig::parse(text).unwrap_err();
@@ -48,6 +48,41 @@ fn errors_name_place_and_remedy() {
         assert!(shown.starts_with(&format!("my.ron:{l}:{c}: ")), "{shown}");
     }
     assert!(NpuConfig::preset("edge1").unwrap_err().help.contains("edge"));
+}
+
+/// Every error has a place and names the key, what was found, and what was expected.
+#[test]
+fn errors_name_the_key_what_was_found_and_what_was_expected() {
+    let cases = [
+        ("array: (rows: \"16\")", ["`array.rows`", "found `\"16\"`", "expected an integer"]),
+        ("array: (rows: -1)", ["`array.rows`", "found `-1`", "not below 0"]),
+        ("array: (rows: 16.5)", ["`array.rows`", "found `16.5`", "expected"]),
+        ("array: (dataflow: Xs)", ["`array.dataflow`", "`Xs`", "`Os`"]),
+        ("array: 5", ["`array`", "found `5`", "expected"]),
+        ("clock_hz: fast", ["`clock_hz`", "found `fast`", "expected an integer"]),
+        ("crc: 1", ["`crc`", "found `1`", "expected boolean"]),
+        ("name: edge", ["`name`", "found `edge`", "expected string"]),
+        ("sram: (a: (bytes: 99))", ["`sram.a.banks`", "is 4", "divisor"]),
+        ("sram: (acc: (bytes: 10))", ["`sram.acc.bytes`", "is 10", "multiple of 4"]),
+        ("dtypes: []", ["`dtypes`", "empty", "S8"]),
+        ("vector: (cycles: {\"add\": 0})", ["`vector.cycles.add`", "is 0", "1..="]),
+        ("dram: Simple(bytes_per_cycle: 1.0)", ["`dram.latency`", "is missing", "expected"]),
+        ("fault: [(\"bit_flip\", \"zz\", 1, 2)]", ["`fault`", "\"zz\"", "scratch"]),
+        ("fault: [(\"bit_flip\", \"a\", 1)]", ["`fault`", "3 values", "4 elements"]),
+    ];
+    for (text, parts) in cases {
+        let error = NpuConfig::parse(&format!("Npu(\n  {text},\n)")).unwrap_err().in_file("my.ron");
+        let shown = error.to_string();
+        assert!(shown.starts_with("my.ron:2:"), "{shown}");
+        assert!(parts.iter().all(|part| shown.contains(part)), "{text}: {shown} without {parts:?}");
+    }
+    let energy = "source: \"x\", mac_s8: -1, sram_rd_byte: 1, sram_wr_byte: 1, acc_rd: 1, acc_wr: 1, dram_byte: 1, \
+                  vec_op: 1, instr: 1, static_per_cycle: 1";
+    let shown = NpuConfig::parse(&format!("Npu(energy: Some(({energy})))")).unwrap_err().to_string();
+    assert!(shown.contains(":1:32: `energy.mac_s8` is -1; it must be in 0..=1e9"), "{shown}");
+    // What is not written stands for itself at the beginning.
+    let shown = NpuConfig::parse("Npu(array: (rows: 16\n").unwrap_err().to_string();
+    assert!(shown.contains("`array.rows`"), "{shown}");
 }
 
 #[test]

@@ -6,17 +6,19 @@ use crate::sweep::{keys, place};
 use std::collections::BTreeSet;
 
 /// Keys, or groups of them, that the closed forms do not read.
-const IGNORED: [&str; 20] = [
+const IGNORED: [&str; 22] = [
     "crc",
     "dma.channels",
     "dma.in_flight",
     "dma.max_burst",
     "dram.banks",
     "dram.channels",
+    "dram.interleave",
     "dram.row_bytes",
     "dram.row_miss",
     "dram.turnaround",
     "fault",
+    "fusion",
     "parity",
     "queues",
     "sram.a.banks",
@@ -64,6 +66,7 @@ mod tests {
         let banked = "dram: Banked(bytes_per_cycle: 4.0, latency: 9, channels: 2, banks: 4, row_bytes: 1024, row_miss: 20, \
                       turnaround: 4)";
         let text = ignored(&parse(&format!("Npu(dma: (in_flight: 3), {banked})")), []).unwrap();
-        assert!(text.contains("use `dma.in_flight`, `dram.banks`, `dram.channels`, `dram.row_bytes`"), "{text}");
+        let list = "use `dma.in_flight`, `dram.banks`, `dram.channels`, `dram.interleave`, `dram.row_bytes`";
+        assert!(text.contains(list), "{text}");
     }
 }

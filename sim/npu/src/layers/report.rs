@@ -3,9 +3,9 @@
 use super::LayersError;
 use crate::analytic::{self, Traffic, utilization};
 use crate::sweep::Figures;
-use crate::timing::{N_REASONS, Reason};
+use crate::timing::Reason;
 use crate::{Counters, NpuConfig, energy};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 /// A simulated list of layers. Keys are stable; sums count a layer as often as its network has it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -46,8 +46,8 @@ pub struct Totals {
     pub utilization: f64,
 }
 
-/// Cycles of waiting, by reason.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Default)]
+/// Cycles of waiting, by reason. The document has every [`Reason`]; those that closed forms do not know are 0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Stalls {
     /// For operands.
     pub dma_in: u64,
@@ -158,10 +158,7 @@ impl Report {
     /// The figures of a sweep's row.
     pub fn figures(&self, config: &NpuConfig) -> Figures {
         let t = &self.totals;
-        let mut stalls = [0; N_REASONS];
-        stalls[Reason::DmaIn as usize] = t.stall_cycles.dma_in;
-        stalls[Reason::DmaOut as usize] = t.stall_cycles.dma_out;
-        stalls[Reason::Drain as usize] = t.stall_cycles.drain;
+        let stalls = Reason::ALL.map(|r| t.stall_cycles.of(r));
         Figures {
             total_cycles: t.total_cycles,
             compute_cycles: t.compute_cycles,
@@ -175,7 +172,23 @@ impl Report {
     }
 }
 
+impl Serialize for Stalls {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(Reason::ALL.iter().map(|r| (r.name(), self.of(*r))))
+    }
+}
+
 impl Stalls {
+    /// The cycles of a reason.
+    pub fn of(&self, reason: Reason) -> u64 {
+        match reason {
+            Reason::DmaIn => self.dma_in,
+            Reason::DmaOut => self.dma_out,
+            Reason::Drain => self.drain,
+            Reason::DepToken | Reason::Bank | Reason::Issue | Reason::Vector => 0,
+        }
+    }
+
     /// All reasons together.
     pub fn sum(&self) -> u64 {
         self.dma_in.saturating_add(self.dma_out).saturating_add(self.drain)

@@ -5,7 +5,9 @@
 
 mod access;
 mod resolve;
+
 mod resolve_array;
+mod resolve_params;
 mod resolve_vector;
 mod tile;
 

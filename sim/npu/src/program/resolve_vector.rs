@@ -1,6 +1,7 @@
 //! Instructions of the vector unit to work.
 
-use super::resolve::{Cx, ELEMENTS, accumulates, product};
+use super::resolve::{Cx, accumulates, product};
+use super::resolve_params::ELEMENTS;
 use super::{Binary, Pool, Requantize, Tile, Unary, Work};
 use crate::error::Fault;
 use crate::isa::{Dtype, Inst, Opcode, Reg, Space, flags};

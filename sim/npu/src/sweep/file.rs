@@ -12,18 +12,18 @@
 //! ```
 
 use super::point::{self, Point};
+use super::ranges::{MAX_VALUES, Range};
 use crate::NpuConfig;
+use crate::config::{ConfigError, Keys, explain};
 use crate::suggest::excerpt;
 use ron::extensions::Extensions;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error as _, MapAccess, Visitor};
-use serde_json::{Number, Value};
+use serde_json::Value;
 use std::fmt;
 
 /// Points that a sweep has at most.
 pub const MAX_POINTS: u64 = 1_000_000;
-/// Values of one key at most.
-const MAX_VALUES: usize = 65_536;
 
 /// A sweep that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -39,16 +39,41 @@ pub enum SweepError {
         what: String,
     },
     /// A key or its values are wrong.
-    #[error("`{key}`: {what}")]
+    #[error("line {line}, column {column}: `{key}`: {what}")]
     Key {
+        /// Line, from 1.
+        line: usize,
+        /// Column, from 1.
+        column: usize,
         /// The key.
         key: String,
         /// What is wrong.
         what: String,
     },
-    /// The whole is wrong.
-    #[error("{0}")]
-    Whole(String),
+}
+
+/// A key and what is wrong with it, before its place is known.
+struct Problem {
+    key: String,
+    what: String,
+}
+
+impl Problem {
+    /// `key` is the path in the file.
+    fn new(key: &str, what: impl Into<String>) -> Self {
+        Self { key: key.to_owned(), what: what.into() }
+    }
+
+    /// A problem of an entry of `vary`.
+    fn of(entry: &str, what: impl Into<String>) -> Self {
+        Self { key: format!("vary.{entry}"), what: what.into() }
+    }
+
+    fn at(self, text: &str) -> SweepError {
+        let (line, column) = Keys::of(text).find(&self.key).unwrap_or((1, 1));
+        let key = excerpt(self.key.strip_prefix("vary.").unwrap_or(&self.key));
+        SweepError::Key { line, column, key, what: self.what }
+    }
 }
 
 /// How points are taken.
@@ -93,12 +118,21 @@ impl Sweep {
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         let options = ron::Options::default().with_default_extension(Extensions::IMPLICIT_SOME);
         let file: File = options.from_str(text).map_err(|e| {
-            let (line, column) = (e.span.start.line, e.span.start.col);
-            SweepError::Text { line, column, what: excerpt(&e.code.to_string()) }
+            let ConfigError { at, message, help, .. } = explain(text, &e);
+            let (line, column) = at.unwrap_or((1, 1));
+            SweepError::Text {
+                line,
+                column,
+                what: if help.is_empty() { message } else { format!("{message}; {help}") },
+            }
         })?;
+        Self::checked(file, base).map_err(|problem| problem.at(text))
+    }
+
+    fn checked(file: File, base: &NpuConfig) -> Result<Self, Problem> {
         let Vary(entries) = file.vary;
         if entries.is_empty() {
-            return Err(SweepError::Whole("`vary` names no key".to_owned()));
+            return Err(Problem::new("vary", "it names no key"));
         }
         let known = point::keys(base);
         let vary =
@@ -170,37 +204,13 @@ impl<'de> Deserialize<'de> for Vary {
     }
 }
 
-#[derive(Deserialize)]
-#[serde(
-    untagged,
-    expecting = "expected a list of values, or (from: .., to: .., step: ..) or (from: .., to: .., times: ..)"
-)]
-enum Range {
-    List(Vec<Value>),
-    Steps(Steps),
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Steps {
-    from: Number,
-    to: Number,
-    #[serde(default)]
-    step: Option<Number>,
-    #[serde(default)]
-    times: Option<Number>,
-}
-
-fn entry(name: String, range: Range, known: &[String]) -> Result<Values, SweepError> {
-    let wrong = |what: String| SweepError::Key { key: excerpt(&name), what };
+fn entry(name: String, range: Range, known: &[String]) -> Result<Values, Problem> {
+    let wrong = |what: String| Problem::of(&name, what);
     let keys: Vec<String> = name.split('+').map(|key| key.trim().to_owned()).collect();
     for key in &keys {
         point::check_key(key, known).map_err(wrong)?;
     }
-    let values = match range {
-        Range::List(values) => values,
-        Range::Steps(steps) => steps.values().map_err(wrong)?,
-    };
+    let values = range.values().map_err(wrong)?;
     match values.len() {
         0 => Err(wrong("the list of values is empty".to_owned())),
         n if n > MAX_VALUES => Err(wrong(format!("{n} values; at most {MAX_VALUES} are allowed"))),
@@ -209,63 +219,24 @@ fn entry(name: String, range: Range, known: &[String]) -> Result<Values, SweepEr
 }
 
 /// No key stands in two entries.
-fn once(vary: &[Values]) -> Result<(), SweepError> {
-    let mut keys: Vec<&String> = vary.iter().flat_map(|v| &v.keys).collect();
-    keys.sort();
-    match keys.windows(2).find(|pair| pair[0] == pair[1]) {
-        Some(pair) => Err(SweepError::Key { key: excerpt(pair[0]), what: "the key stands twice".to_owned() }),
+fn once(vary: &[Values]) -> Result<(), Problem> {
+    let mut keys: Vec<(&String, &String)> = vary.iter().flat_map(|v| v.keys.iter().map(|k| (k, &v.name))).collect();
+    keys.sort_by_key(|(key, _)| *key);
+    match keys.windows(2).find(|pair| pair[0].0 == pair[1].0) {
+        Some(pair) => Err(Problem::of(pair[1].1, format!("the key `{}` stands twice", excerpt(pair[1].0)))),
         None => Ok(()),
     }
 }
 
-impl Steps {
-    fn values(&self) -> Result<Vec<Value>, String> {
-        let whole = |n: &Number| n.as_u64();
-        let change = match (&self.step, &self.times) {
-            (Some(step), None) => (step, false),
-            (None, Some(times)) => (times, true),
-            _ => return Err("a range needs either `step` or `times`".to_owned()),
-        };
-        let (by, multiplies) = change;
-        match (whole(&self.from), whole(&self.to), whole(by)) {
-            (Some(from), Some(to), Some(by)) => integers(from, to, by, multiplies),
-            _ => reals(self.from.as_f64(), self.to.as_f64(), by.as_f64(), multiplies),
-        }
-    }
-}
-
-fn integers(from: u64, to: u64, by: u64, multiplies: bool) -> Result<Vec<Value>, String> {
-    let stuck = if multiplies { by < 2 || from == 0 } else { by == 0 };
-    if stuck || from > to {
-        return Err("the range never ends or is empty: it needs from <= to, a step above 0, times above 1".to_owned());
-    }
-    let next = |at: &u64| if multiplies { at.checked_mul(by) } else { at.checked_add(by) };
-    let values = std::iter::successors(Some(from), next).take_while(|at| *at <= to).take(MAX_VALUES + 1);
-    Ok(values.map(Value::from).collect())
-}
-
-fn reals(from: Option<f64>, to: Option<f64>, by: Option<f64>, multiplies: bool) -> Result<Vec<Value>, String> {
-    let (Some(from), Some(to), Some(by)) = (from, to, by) else { return Err("no number".to_owned()) };
-    let stuck = if multiplies { by <= 1.0 || from <= 0.0 } else { by <= 0.0 };
-    if stuck || from > to || ![from, to, by].iter().all(|x| x.is_finite()) {
-        return Err("the range never ends or is empty: it needs from <= to, a step above 0, times above 1".to_owned());
-    }
-    // From the start each time, so that errors do not add up; the end may be missed by a rounding.
-    let at = |i: usize| if multiplies { from * by.powi(i as i32) } else { from + by * i as f64 };
-    let limit = to + (to - from).abs() * 1e-12;
-    let values = (0..=MAX_VALUES).map(at).take_while(|x| *x <= limit);
-    Ok(values.map(Value::from).collect())
-}
-
 /// Numbers of the points.
-fn sampled(total: u128, sampling: Sampling) -> Result<Vec<u64>, SweepError> {
-    let too_many =
-        |n: u128| SweepError::Whole(format!("{n} points are more than {MAX_POINTS}; sample some: Random(..)"));
+fn sampled(total: u128, sampling: Sampling) -> Result<Vec<u64>, Problem> {
+    let wrong = |what: String| Problem::new("sample", what);
+    let too_many = |n: u128| wrong(format!("{n} points are more than {MAX_POINTS}; sample some: Random(..)"));
     match sampling {
-        Sampling::Random { points: 0, .. } => Err(SweepError::Whole("Random takes no point".to_owned())),
+        Sampling::Random { points: 0, .. } => Err(wrong("Random takes no point".to_owned())),
         Sampling::Random { points, seed } if u128::from(points) < total => {
-            let limit = u64::try_from(total)
-                .map_err(|_| SweepError::Whole(format!("{total} combinations are too many to number")))?;
+            let limit =
+                u64::try_from(total).map_err(|_| wrong(format!("{total} combinations are too many to number")))?;
             if points > MAX_POINTS {
                 return Err(too_many(points.into()));
             }

@@ -9,6 +9,7 @@ mod file;
 mod key;
 mod pareto;
 mod point;
+mod ranges;
 mod row;
 mod table;
 #[cfg(test)]

@@ -40,6 +40,8 @@ pub struct Row {
     pub number: u64,
     /// What it is a result of.
     pub key: Key,
+    /// The name of the file that was simulated, for readers; [`Self::key`] says which file it was.
+    pub workload: String,
     /// The values, one per entry of the sweep.
     pub values: Vec<String>,
     /// What became of it.
@@ -52,7 +54,7 @@ const MORE: [&str; 6] = ["macs", "sram_bytes", "dram_bytes", "energy_pj", "nodes
 
 /// Names of all columns.
 pub(super) fn header(names: &[String]) -> Vec<String> {
-    let first = ["point", "key"].map(str::to_owned);
+    let first = ["point", "key", "workload"].map(str::to_owned);
     let stalls = Reason::ALL.map(|r| r.name().to_owned());
     let figures = FIGURES.map(str::to_owned).into_iter().chain(stalls).chain(MORE.map(str::to_owned));
     first.into_iter().chain(names.iter().cloned()).chain(figures).collect()
@@ -61,7 +63,7 @@ pub(super) fn header(names: &[String]) -> Vec<String> {
 impl Row {
     /// The cells, in the order of the columns.
     pub(super) fn cells(&self) -> Vec<String> {
-        let mut cells = vec![self.number.to_string(), self.key.to_string()];
+        let mut cells = vec![self.number.to_string(), self.key.to_string(), self.workload.clone()];
         cells.extend(self.values.iter().cloned());
         match &self.outcome {
             Outcome::Done(f) => {
@@ -81,17 +83,18 @@ impl Row {
 
     /// Reads the cells of a table with `n` values per row; `None` if they are no row.
     pub(super) fn read(cells: &[String], n: usize) -> Option<Self> {
-        if cells.len() != n + 2 + FIGURES.len() + N_REASONS + MORE.len() {
+        if cells.len() != n + 3 + FIGURES.len() + N_REASONS + MORE.len() {
             return None;
         }
-        let (values, rest) = cells[2..].split_at(n);
+        let (values, rest) = cells[3..].split_at(n);
         let outcome = match rest[0].as_str() {
             "ok" => Outcome::Done(figures(rest)?),
             "invalid" => Outcome::Invalid(rest.last()?.clone()),
             _ => return None,
         };
         let key = Key::read(&cells[1])?;
-        Some(Self { number: cells[0].parse().ok()?, key, values: values.to_vec(), outcome })
+        let (number, workload) = (cells[0].parse().ok()?, cells[2].clone());
+        Some(Self { number, key, workload, values: values.to_vec(), outcome })
     }
 }
 

@@ -76,6 +76,32 @@ fn wrong_sweeps_are_refused() {
     assert!(refused("Sweep(\n  vry: {})").starts_with("line 2, column "));
 }
 
+/// Every error has a place, and a misspelt key the one that is meant.
+#[test]
+fn errors_of_a_sweep_say_where_and_what_is_meant() {
+    let rows = "\"array.rows\": [8]";
+    for (text, place, parts) in [
+        (format!("Sweep(vary: {{{rows}}}, sampel: Full)"), "column 34", ["`sampel`", "did you mean `sample`?"]),
+        (format!("Sweep(vari: {{{rows}}})"), "column 7", ["`vari`", "did you mean `vary`?"]),
+        (format!("Sweep(vary: {{{rows}}}, sample: Randm(seed: 1))"), "column 4", ["`Randm`", "did you mean `Random`?"]),
+        (
+            format!("Sweep(vary: {{{rows}}}, sample: Random(point: 1))"),
+            "column 4",
+            ["`point`", "did you mean `points`?"],
+        ),
+        (format!("Sweep(vary: {{{rows}}}, sample: Random(points: 0, seed: 1))"), "column 34", ["`sample`", "no point"]),
+        ("Sweep(vary: {\"array.rowz\": [8]})".into(), "column 14", ["`array.rowz`", "did you mean `array.rows`?"]),
+        ("Sweep(vary: {\"array.rows\": []})".into(), "column 14", ["`array.rows`", "is empty"]),
+        ("Sweep(vary: {\"array.rows\": 8})".into(), "column 28", ["`vary.array.rows`", "found `8`"]),
+        ("Sweep(vary: {})".into(), "column 7", ["`vary`", "names no key"]),
+        ("Sweep()".into(), "column 7", ["`vary`", "is missing"]),
+    ] {
+        let said = refused(&text);
+        assert!(said.starts_with(&format!("line 1, {place}")), "{text}: {said}");
+        assert!(parts.iter().all(|part| said.contains(part)), "{text}: {said}");
+    }
+}
+
 #[test]
 fn a_seed_draws_the_same_different_points() {
     let text = |n: u64, seed: u64| {
@@ -102,7 +128,8 @@ fn row(number: u64) -> Row {
         ..Figures::default()
     };
     let outcome = if number == 2 { Outcome::Invalid("a, \"b\"\nc".into()) } else { Outcome::Done(figures) };
-    Row { number, key: Key { workload: number << 60, chip: 1, point: u64::MAX }, values: vec!["x,y".into()], outcome }
+    let key = Key { workload: number << 60, chip: 1, point: u64::MAX };
+    Row { number, key, workload: "a \"model\", int8.onnx".into(), values: vec!["x,y".into()], outcome }
 }
 
 #[test]
@@ -150,7 +177,7 @@ fn only_points_that_did_the_same_work_compete() {
         .enumerate()
         .map(|(i, &(total_cycles, sram_bytes, elsewhere))| {
             let outcome = Outcome::Done(Figures { total_cycles, sram_bytes, elsewhere, ..Figures::default() });
-            Row { number: i as u64, key: Key::default(), values: vec![], outcome }
+            Row { number: i as u64, key: Key::default(), workload: String::new(), values: vec![], outcome }
         })
         .collect();
     assert_eq!(front(&rows), [true, false, true, false]);

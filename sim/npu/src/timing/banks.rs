@@ -4,7 +4,8 @@
 //! the vector unit. Operands of a group lie side by side, words of `port_bytes` go round the banks, and a bank serves
 //! `ports` words per cycle. A group of w words has at most `ceil(w / banks)` requests in one bank and therefore takes
 //! `ceil(ceil(w / banks) / ports)` cycles; all but one of them are conflicts. Transfers of the DMA engine are taken to
-//! find free slots, and the accumulators are as wide as the array, so neither conflicts.
+//! find free slots, depthwise convolutions to read through a buffer that keeps the rows under their window, and the
+//! accumulators are as wide as the array, so none of these conflicts.
 
 use crate::NpuConfig;
 use crate::analytic::{self, ArrayShape, Fold, Gemm};

@@ -8,6 +8,7 @@
 //! of transfers under way, whose latencies overlap. Transfers of one queue complete in order. Without overlap (`overlap: None`) transfers and arithmetic exclude each other.
 
 use super::bus::Bus;
+use super::state::{Counter, Latest, QueueState, account, blame, pop};
 use super::{Cost, QueueTime, Reason, Span, Timing, Transfer};
 use crate::NpuConfig;
 use crate::config::Overlap;
@@ -44,40 +45,6 @@ pub(crate) fn simulate_with(
     engine.finish().ok_or(Violation { index: 0, node: None, fault: Fault::Cycles })
 }
 
-/// Tokens of one counter: when each was given, and when room last appeared.
-#[derive(Default)]
-struct Counter {
-    stamps: VecDeque<u64>,
-    room_at: u64,
-    /// From this cycle on, the counter seems to have a token at any time.
-    stuck_from: Option<u64>,
-}
-
-impl Counter {
-    /// When a token is there to be taken; `None` if that cannot be said yet.
-    fn token_at(&self) -> Option<u64> {
-        match (self.stamps.front().copied(), self.stuck_from) {
-            (Some(token), Some(stuck)) => Some(token.min(stuck)),
-            (token, stuck) => token.or(stuck),
-        }
-    }
-}
-
-#[derive(Default)]
-struct QueueState {
-    /// Issued steps and their issue times.
-    fifo: VecDeque<(usize, u64)>,
-    /// When the last slot became free.
-    room_at: u64,
-    /// Earliest start of the next instruction.
-    free_at: u64,
-    /// End of the latest instruction.
-    last_end: u64,
-    /// Ends of transfers under way.
-    in_flight: VecDeque<u64>,
-    time: QueueTime,
-}
-
 struct Engine<'a> {
     config: &'a NpuConfig,
     steps: &'a [Step],
@@ -101,20 +68,6 @@ struct Engine<'a> {
     transfers: Vec<Transfer>,
     /// Injected mishaps that have not struck, each with its cycle.
     mishaps: Vec<(u64, Mishap)>,
-}
-
-/// The latest condition so far.
-struct Latest {
-    at: u64,
-    reason: Reason,
-}
-
-impl Latest {
-    fn and(&mut self, at: u64, reason: Reason) {
-        if at > self.at || (at == self.at && reason < self.reason) {
-            *self = Self { at, reason };
-        }
-    }
 }
 
 impl<'a> Engine<'a> {
@@ -229,6 +182,7 @@ impl<'a> Engine<'a> {
     /// Adds the conditions of channels and of exclusive use.
     fn resources(&self, queue: Queue, s: usize, latest: &mut Latest) {
         let is_transfer = self.costs[s].dma_bytes.is_some();
+        let moves = matches!(queue, Queue::Ld | Queue::St);
         let other = if queue == Queue::Ld { Reason::DmaOut } else { Reason::DmaIn };
         if is_transfer {
             let limit = self.in_flight_limit();
@@ -240,7 +194,7 @@ impl<'a> Engine<'a> {
             }
         }
         if self.config.dma.overlap == Overlap::None {
-            if is_transfer {
+            if is_transfer || (moves && self.costs[s].cycles > 0) {
                 latest.and(self.ends.1, Reason::DepToken);
             } else if self.costs[s].cycles > 0 {
                 latest.and(self.ends.0, Reason::DmaIn);
@@ -269,14 +223,16 @@ impl<'a> Engine<'a> {
         state.room_at = start;
         let end = end.max(state.last_end);
         account(state, (start, end), cost.bank, latest.reason);
-        let streams = matches!(queue, Queue::Ld | Queue::St);
-        state.free_at = if streams { start } else { start.saturating_add(cost.hold) };
+        // Transfers with memory overlap; a move keeps its queue's engine.
+        state.free_at = if is_transfer { start } else { start.saturating_add(cost.hold) };
         state.last_end = end;
         if is_transfer {
             while state.in_flight.len() >= limit {
                 state.in_flight.pop_front();
             }
             state.in_flight.push_back(end);
+            self.ends.0 = self.ends.0.max(end);
+        } else if cost.cycles > 0 && matches!(queue, Queue::Ld | Queue::St) {
             self.ends.0 = self.ends.0.max(end);
         } else if cost.cycles > 0 {
             self.ends.1 = self.ends.1.max(end);
@@ -364,7 +320,8 @@ impl<'a> Engine<'a> {
             *time = state.time;
             time.stalls[Reason::Drain as usize] += total - state.last_end;
         }
-        let works = |span: &&Span| self.costs[span.step as usize].cycles > 0;
+        let unit = |s: usize| matches!(self.steps[s].queue, Queue::Ex | Queue::Vec);
+        let works = |span: &&Span| unit(span.step as usize) && self.costs[span.step as usize].cycles > 0;
         let first = self.spans.iter().filter(works).map(|s| s.start).min();
         let last = self.spans.iter().filter(works).map(|s| s.end).max();
         let timing = Timing {
@@ -377,34 +334,4 @@ impl<'a> Engine<'a> {
         };
         (timing.total_cycles < u64::MAX && timing.adds_up()).then_some(timing)
     }
-}
-
-fn pop(counter: &mut Counter, at: u64) {
-    if counter.stamps.len() == TOKEN_CAPACITY as usize {
-        counter.room_at = at;
-    }
-    // A stuck counter gives a token that nobody gave where its own is not there yet.
-    if counter.stamps.front().is_some_and(|token| *token <= at) {
-        counter.stamps.pop_front();
-    }
-}
-
-/// The reason of waiting for a queue.
-fn blame(queue: Queue) -> Reason {
-    match queue {
-        Queue::Ld => Reason::DmaIn,
-        Queue::Ex => Reason::DepToken,
-        Queue::Vec => Reason::Vector,
-        Queue::St => Reason::DmaOut,
-    }
-}
-
-/// Adds an instruction to the books; up to `last_end` they are closed. Of its time, `bank` cycles were conflicts.
-fn account(state: &mut QueueState, (start, end): (u64, u64), bank: u64, reason: Reason) {
-    let gap = start.saturating_sub(state.last_end);
-    state.time.stalls[reason as usize] += gap;
-    let work = end - start.max(state.last_end);
-    let conflicts = bank.min(work);
-    state.time.stalls[Reason::Bank as usize] += conflicts;
-    state.time.busy += work - conflicts;
 }

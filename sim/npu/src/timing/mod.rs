@@ -15,6 +15,8 @@ mod bus;
 mod cost;
 mod engine;
 mod nodes;
+mod rows;
+mod state;
 #[cfg(test)]
 mod tests;
 

@@ -39,9 +39,9 @@ impl NodeTime {
         self.end - self.start
     }
 
-    /// Cycles without compute, by the names of their reasons; reasons without cycles are left out.
+    /// Cycles without compute, by the names of all reasons.
     pub fn stalls(&self) -> BTreeMap<&'static str, u64> {
-        Reason::ALL.iter().map(|r| (r.name(), self.stalls[*r as usize])).filter(|(_, cycles)| *cycles > 0).collect()
+        Reason::ALL.iter().map(|r| (r.name(), self.stalls[*r as usize])).collect()
     }
 }
 
@@ -58,6 +58,9 @@ fn kind(step: &Step, cost: &Cost) -> Option<Kind> {
     match (step.queue, cost.dma_bytes) {
         (Queue::St, Some(_)) => Some(Kind::Store),
         (_, Some(_)) => Some(Kind::Load),
+        // Moves on the chip count as what they take the place of.
+        (Queue::Ld, None) => (cost.cycles > 0).then_some(Kind::Load),
+        (Queue::St, None) => (cost.cycles > 0).then_some(Kind::Store),
         (_, None) => (cost.cycles > 0).then_some(Kind::Compute),
     }
 }

@@ -162,8 +162,16 @@ fn rows_of_the_memory_are_hit_or_opened() {
     let banked = |channels, banks, row_miss, turnaround| {
         let mut config = device();
         config.dma.in_flight = 4;
-        config.dram =
-            Dram::Banked { bytes_per_cycle: 16.0, latency: 10, channels, banks, row_bytes: 1024, row_miss, turnaround };
+        config.dram = Dram::Banked {
+            bytes_per_cycle: 16.0,
+            latency: 10,
+            channels,
+            banks,
+            interleave: 1024,
+            row_bytes: 1024,
+            row_miss,
+            turnaround,
+        };
         config
     };
     let run = |config: &NpuConfig, commands: Vec<Inst>| {

@@ -6,7 +6,7 @@ use super::format::{grouped, percent, significant};
 use super::html::Html;
 use super::plane::{Axis, Plane};
 use super::tables::{Column, number, place, table};
-use super::{ChipLayer, Page};
+use super::{ChipLayer, Page, Roof};
 
 /// Height of the roofline, pixels.
 const HEIGHT: f64 = 320.0;
@@ -29,53 +29,113 @@ fn total(layer: &ChipLayer) -> u64 {
     layer.stalls.iter().fold(layer.busy, |sum, (_, n)| sum.saturating_add(*n))
 }
 
-/// Rate over intensity, one dot per layer, under what array and memory allow.
+/// What limits a layer: the unit that multiplies, or the memory.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Limit {
+    Array,
+    Memory,
+    Vector,
+}
+
+impl Limit {
+    const ALL: [Self; 3] = [Self::Array, Self::Memory, Self::Vector];
+
+    fn class(self) -> &'static str {
+        ["d0", "d1", "d2"][self as usize]
+    }
+
+    fn name(self) -> &'static str {
+        ["the array limits", "the memory limits", "the vector unit limits"][self as usize]
+    }
+}
+
+impl Roof {
+    /// What the unit that multiplies does per cycle at best.
+    fn peak(&self, layer: &ChipLayer) -> f64 {
+        if layer.on_vector_unit { self.vector_macs_per_cycle } else { self.macs_per_cycle }
+    }
+
+    /// Where a ceiling meets the slope of the memory.
+    fn ridge(&self, peak: f64) -> f64 {
+        peak / self.bytes_per_cycle.max(f64::MIN_POSITIVE)
+    }
+
+    /// Whatever takes longer: moving the bytes, or the arithmetic as this layer keeps its unit busy, which is more than its
+    /// multiply-accumulates need where it does not fill the unit.
+    fn limit(&self, layer: &ChipLayer) -> Limit {
+        match layer.on_vector_unit {
+            _ if layer.bytes as f64 > layer.busy as f64 * self.bytes_per_cycle => Limit::Memory,
+            true => Limit::Vector,
+            false => Limit::Array,
+        }
+    }
+}
+
+/// Rate over intensity, one dot per layer, under what array, vector unit and memory allow.
 pub(super) fn roofline(html: &mut Html, page: &Page, _: &Devices) {
-    let Some(roof) = page.roofline else { return };
-    let ridge = roof.macs_per_cycle / roof.bytes_per_cycle.max(f64::MIN_POSITIVE);
+    let Some(roof) = &page.roofline else { return };
+    let ridge = roof.ridge(roof.macs_per_cycle);
     let dots: Vec<(&ChipLayer, f64)> = page.cycles.iter().filter_map(|l| intensity(l).map(|i| (l, i))).collect();
+    let limits: Vec<Limit> = dots.iter().map(|(layer, _)| roof.limit(layer)).collect();
+    let n = |limit: Limit| limits.iter().filter(|l| **l == limit).count();
+    let mut peaks = vec![roof.macs_per_cycle];
+    peaks.extend(dots.iter().any(|(l, _)| l.on_vector_unit).then_some(roof.vector_macs_per_cycle));
     let plane = Plane {
         x: Axis::around(dots.iter().map(|(_, i)| *i).chain([ridge])),
-        y: Axis::around(dots.iter().map(|(l, _)| rate(l)).chain([roof.macs_per_cycle])),
+        y: Axis::around(dots.iter().map(|(l, _)| rate(l)).chain(peaks.iter().copied())),
         height: HEIGHT,
     };
-    let memory = dots.iter().filter(|(_, i)| *i < ridge).count();
     html.element("p", &[("class", &"soft")], |html| {
         html.text(format_args!(
-            "The ridge point lies at {} multiply-accumulates per byte: {} of {} layers lie left of it, where the memory \
-             limits, {} right of it, where the array limits.",
+            "Of {}. The ridge point of its array lies at {} multiply-accumulates per byte. Of {} layers that multiply, \
+             the memory limits {}, the array {}, the vector unit {}: a layer is limited by what takes longer, its bytes or \
+             the work of its unit.",
+            roof.chip,
             significant(ridge),
-            memory,
             dots.len(),
-            dots.len() - memory
+            n(Limit::Memory),
+            n(Limit::Array),
+            n(Limit::Vector)
         ));
     });
     let label = format!(
-        "Roofline: {} multiply-accumulates per cycle at most, {} bytes per cycle, ridge point at {} per byte; the table \
-         of cycles has the numbers of each layer",
+        "Roofline of {}: {} multiply-accumulates per cycle at most, {} bytes per cycle, ridge point at {} per byte; the \
+         table of cycles has the numbers of each layer",
+        roof.chip,
         significant(roof.macs_per_cycle),
         significant(roof.bytes_per_cycle),
         significant(ridge)
     );
     plane.draw(html, &label, ("multiply-accumulates per byte of memory", "multiply-accumulates per cycle"), |html| {
-        let ((left, right), (bottom, _)) = (plane.x.ends(), plane.y.ends());
-        // The slope enters where it crosses the lower edge, if it does.
-        let start = left.max(bottom / roof.bytes_per_cycle.max(f64::MIN_POSITIVE)).min(ridge);
-        plane.line(html, "roof", (start, start * roof.bytes_per_cycle), (ridge, roof.macs_per_cycle));
-        plane.line(html, "roof", (ridge, roof.macs_per_cycle), (right, roof.macs_per_cycle));
-        plane.line(html, "mark", (ridge, bottom), (ridge, roof.macs_per_cycle));
-        for (layer, intensity) in &dots {
+        peaks.iter().for_each(|peak| ceiling(html, &plane, roof, *peak));
+        for ((layer, intensity), limit) in dots.iter().zip(&limits) {
             let title = format!(
-                "{}: {} per cycle of {}, {} per byte",
+                "{}: {} per cycle of {}, {} per byte, {}",
                 layer.name,
                 significant(rate(layer)),
-                significant(roof.macs_per_cycle.min(intensity * roof.bytes_per_cycle)),
-                significant(*intensity)
+                significant(roof.peak(layer).min(intensity * roof.bytes_per_cycle)),
+                significant(*intensity),
+                limit.name()
             );
-            plane.dot(html, if *intensity < ridge { "d1" } else { "d0" }, (*intensity, rate(layer)), &title);
+            plane.dot(html, limit.class(), (*intensity, rate(layer)), &title);
         }
     });
-    html.raw("<p class=\"tools\"><span class=\"chip d0\">the array limits</span><span class=\"chip d1\">the memory limits</span></p>");
+    html.element("p", &[("class", &"tools")], |html| {
+        for limit in Limit::ALL.into_iter().filter(|limit| n(*limit) > 0) {
+            html.leaf("span", &[("class", &format_args!("chip {}", limit.class()))], limit.name());
+        }
+    });
+}
+
+/// The slope of the memory up to a peak, the peak, and where they meet.
+fn ceiling(html: &mut Html, plane: &Plane, roof: &Roof, peak: f64) {
+    let ((left, right), (bottom, _)) = (plane.x.ends(), plane.y.ends());
+    let ridge = roof.ridge(peak);
+    // The slope enters where it crosses the lower edge, if it does.
+    let start = left.max(bottom / roof.bytes_per_cycle.max(f64::MIN_POSITIVE)).min(ridge);
+    plane.line(html, "roof", (start, start * roof.bytes_per_cycle), (ridge, peak));
+    plane.line(html, "roof", (ridge.max(left), peak), (right, peak));
+    plane.line(html, "mark", (ridge, bottom), (ridge, peak));
 }
 
 /// Names of the reasons, in the order in which layers name them first, and their colours.

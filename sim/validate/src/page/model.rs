@@ -177,10 +177,14 @@ pub struct NpuLayer {
 }
 
 /// What a chip can do at best.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Roof {
-    /// Multiply-accumulates per cycle.
+    /// The chip, in a few words.
+    pub chip: String,
+    /// Multiply-accumulates per cycle of its array.
     pub macs_per_cycle: f64,
+    /// Multiply-accumulates per cycle of its vector unit.
+    pub vector_macs_per_cycle: f64,
     /// Bytes of memory per cycle.
     pub bytes_per_cycle: f64,
 }
@@ -194,6 +198,8 @@ pub struct ChipLayer {
     pub macs: u64,
     /// Bytes over the memory bus.
     pub bytes: u64,
+    /// Whether the vector unit multiplies, not the array.
+    pub on_vector_unit: bool,
     /// Cycles of work.
     pub busy: u64,
     /// The other cycles by reason.
@@ -213,6 +219,8 @@ pub struct SweepPoint {
     pub dram_bytes: u64,
     /// Multiply-accumulates.
     pub macs: u64,
+    /// Multiply-accumulates per cycle that array and memory of this configuration allow for this workload.
+    pub roof: Option<f64>,
     /// Picojoules, if there is a table of energies.
     pub energy_pj: Option<f64>,
     /// Whether no other point beats it.

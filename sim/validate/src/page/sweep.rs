@@ -1,7 +1,7 @@
 //! The points of a sweep: memory over cycles, those that no other point beats, and a table of all.
 
 use super::devices::Devices;
-use super::format::{grouped, significant};
+use super::format::{grouped, percent, significant};
 use super::html::Html;
 use super::plane::{Axis, Plane};
 use super::tables::{Column, number, table};
@@ -75,6 +75,7 @@ fn points(html: &mut Html, page: &Page) {
         Column::number("SRAM bytes"),
         Column::number("DRAM bytes"),
         Column::number("MAC per cycle"),
+        Column::number("Of its roofline"),
         Column::number("Energy pJ"),
         Column::text("Why not"),
     ];
@@ -89,6 +90,8 @@ fn points(html: &mut Html, page: &Page) {
                 }
                 let rate = point.macs as f64 / point.cycles.max(1) as f64;
                 number(html, if has { rate } else { f64::NAN }, if has { significant(rate) } else { String::new() });
+                let of_roof = point.roof.filter(|roof| has && *roof > 0.0).map(|roof| rate / roof);
+                number(html, of_roof.unwrap_or(f64::NAN), of_roof.map_or(String::new(), percent));
                 let energy = point.energy_pj;
                 number(html, energy.unwrap_or(f64::NAN), energy.map_or(String::new(), significant));
                 html.leaf("td", &[("class", &"soft why")], &point.reason);

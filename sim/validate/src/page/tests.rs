@@ -27,13 +27,26 @@ fn evil() -> Page {
             cosine: 0.5,
             max_abs: f64::INFINITY,
         }],
-        roofline: Some(Roof { macs_per_cycle: f64::NAN, bytes_per_cycle: 0.0 }),
+        roofline: Some(Roof { chip: text(), macs_per_cycle: f64::NAN, ..Roof::default() }),
         cycles: vec![
-            ChipLayer { name: text(), macs: u64::MAX, bytes: 1, busy: u64::MAX, stalls: vec![(text(), u64::MAX)] },
+            ChipLayer {
+                name: text(),
+                macs: u64::MAX,
+                bytes: 1,
+                on_vector_unit: true,
+                busy: u64::MAX,
+                stalls: vec![(text(), u64::MAX)],
+            },
             ChipLayer { name: text(), ..ChipLayer::default() },
         ],
         sweep: vec![
-            SweepPoint { name: text(), energy_pj: Some(f64::INFINITY), on_front: true, ..SweepPoint::default() },
+            SweepPoint {
+                name: text(),
+                roof: Some(0.0),
+                energy_pj: Some(f64::INFINITY),
+                on_front: true,
+                ..SweepPoint::default()
+            },
             SweepPoint { name: text(), reason: text(), ..SweepPoint::default() },
         ],
         npu: vec![NpuLayer { layer: text(), cycles: u64::MAX, utilization: f64::NAN }],
@@ -196,4 +209,37 @@ fn a_quantization_shows_its_precisions_ranges_and_recipe() {
     }
     // The range spans from the middle minus half a root of a quarter to the right edge.
     assert!(html.contains("x=\"25%\" width=\"75%\""), "{html}");
+}
+
+#[test]
+fn a_roofline_says_of_what_it_is_and_what_limits_each_layer() {
+    let layer = |name: &str, bytes, busy, on_vector_unit| ChipLayer {
+        name: name.to_owned(),
+        macs: 400,
+        bytes,
+        on_vector_unit,
+        busy,
+        stalls: vec![("dma_in".to_owned(), 100 - busy)],
+    };
+    let page = Page {
+        roofline: Some(Roof {
+            chip: "chip x".to_owned(),
+            macs_per_cycle: 256.0,
+            vector_macs_per_cycle: 16.0,
+            bytes_per_cycle: 16.0,
+        }),
+        // All lie left of the array's ridge. The first keeps the array busy without filling it.
+        cycles: vec![layer("a", 400, 90, false), layer("m", 800, 40, false), layer("v", 400, 90, true)],
+        ..Page::default()
+    };
+    let html = render(&page);
+    assert!(html.contains("Of chip x. The ridge point of its array lies at 16.00 "), "{html}");
+    assert!(html.contains("the memory limits 1, the array 1, the vector unit 1:"), "{html}");
+    for (class, title) in [("d0", "a: 4"), ("d1", "m: 4"), ("d2", "v: 4")] {
+        let dot = format!("<g class=\"{class}\"><title>{title}");
+        assert!(html.contains(&dot), "{dot} is not in {html}");
+    }
+    assert_eq!(html.matches("class=\"mark\"").count(), 2, "a ridge per unit");
+    let array_only = Page { cycles: page.cycles[..2].to_vec(), ..page };
+    assert!(!render(&array_only).contains("vector unit limits"));
 }

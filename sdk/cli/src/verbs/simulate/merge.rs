@@ -24,21 +24,23 @@ pub fn merge(paths: &[PathBuf], asked: &Asked<'_>) -> Result<Table> {
     let points: BTreeMap<u64, Point<'_>> = asked.sweep.points().map(|p| (p.number, p)).collect();
     let mut all = Table::new(asked.sweep);
     let mut origins: BTreeMap<u64, &Path> = BTreeMap::new();
-    let mut first: Option<(u64, &Path)> = None;
+    let mut first: Option<(u64, &Path, String)> = None;
     for path in paths {
         let mut part = Table::new(asked.sweep);
         part.read(&text_of(path)?).map_err(|e| bad(path, e))?;
         for row in part.rows() {
             fits(row, points.get(&row.number), asked).map_err(|e| bad(path, e))?;
-            let (workload, file) = *first.get_or_insert((row.key.workload, path));
-            if workload != row.key.workload {
+            let (workload, file, name) = first.get_or_insert_with(|| (row.key.workload, path, row.workload.clone()));
+            if *workload != row.key.workload {
                 return Err(bad(
                     path,
                     format!("these are results of another workload than those of `{}`", file.display()),
                 ));
             }
             let origin = *origins.entry(row.number).or_insert(path);
-            all.insert(row.clone()).map_err(|e| differs(path, &e, origin))?;
+            // The same file may have had another name elsewhere.
+            let row = Row { workload: name.clone(), ..row.clone() };
+            all.insert(row).map_err(|e| differs(path, &e, origin))?;
         }
     }
     all.complete(asked.sweep).map_err(|e| bad(asked.spec, e))?;

@@ -1,23 +1,21 @@
 //! A quantized model on a simulated chip: what runs there, and the cycles of each node.
 
-use super::elsewhere::{self, Elsewhere};
+use super::elsewhere::{Elsewhere, elsewhere};
 use super::shape::{Shape, shapes};
 use super::{Args, Simulated};
 use crate::failure::{Failure, Result};
-use crate::text::{count, table};
-use crate::ui::Answer;
 use crate::verbs::Context;
-use ottava::{Config, DeviceEntry, Model, Placement, SessionOptions};
+use ottava::{Config, DeviceEntry, Model, Partition, Placement, Plan, Registry, Session, SessionOptions};
 use ottava_driver_npu::{NodeCycles, NpuDevice, NpuDriver};
 use ottava_npu::config::NpuConfig;
 use ottava_npu::energy::{self, NO_TABLE};
-use ottava_npu::isa::Queue;
 use ottava_npu::timing::{N_REASONS, Reason, Timed};
-use ottava_npu::{Counters, layers, sweep};
+use ottava_npu::{Counters, Stream, layers, sweep};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::Path;
+use std::sync::Arc;
 
 /// A model that was loaded once, for any number of chips.
 pub struct Workload {
@@ -32,7 +30,7 @@ pub struct OnChip {
     /// Its nodes in execution order.
     pub rows: Vec<NodeCycles>,
     /// Each of them as a product.
-    shapes: Vec<Shape>,
+    pub(super) shapes: Vec<Shape>,
     /// The instructions of each partition with the index of its first node in `rows`.
     pub parts: Vec<(Timed, usize)>,
     /// Nodes that other devices run.
@@ -48,8 +46,13 @@ impl Workload {
         Ok(Self { model, options })
     }
 
-    /// Times the model on a chip; the chip takes the operators that it has, the CPU the rest.
+    /// Times the model on a chip.
     pub fn on(&self, config: &NpuConfig, cx: &Context, say: bool) -> Result<OnChip> {
+        self.place(config, cx, say)?.times()
+    }
+
+    /// Gives the chip the operators that it has, and the CPU the rest.
+    pub fn place(&self, config: &NpuConfig, cx: &Context, say: bool) -> Result<Placed<'_>> {
         let file = tempfile(config)?;
         let options = [("config".to_owned(), file.path().display().to_string())];
         let device = |id: &str, options: &[(String, String)]| DeviceEntry {
@@ -68,23 +71,64 @@ impl Workload {
             cx.ui.diagnostics(&compiled.diagnostics);
         }
         let chip = NpuDriver::new().open_npu("npu", &options.into()).map_err(failed)?;
-        let name = self.model.origin.file_name().map_or_else(|| "model".into(), |n| n.to_string_lossy().into_owned());
-        on_chip(name, &compiled.plan, &chip)
+        Ok(Placed { workload: self, registry, plan: compiled.plan, chip, _file: file })
+    }
+
+    /// The model on the reference interpreter.
+    pub fn reference(&self, cx: &Context) -> Result<Session> {
+        let options = SessionOptions { device: Some("reference".to_owned()), ..self.options.clone() };
+        Ok(Session::new(&self.model, &cx.registry, &options)?)
     }
 }
 
-fn failed(e: ottava::HalError) -> Failure {
-    Failure::Error(ottava::Error::from(e))
+/// A model whose nodes have their devices.
+pub struct Placed<'w> {
+    workload: &'w Workload,
+    registry: Registry,
+    plan: Plan,
+    chip: Arc<NpuDevice>,
+    /// The chip's description, which devices read when they are opened.
+    _file: tempfile::NamedTempFile,
 }
 
-fn on_chip(name: String, plan: &ottava::Plan, chip: &NpuDevice) -> Result<OnChip> {
-    let mut found =
-        OnChip { name, rows: vec![], shapes: vec![], parts: vec![], elsewhere: elsewhere::elsewhere(plan, "npu") };
-    for (i, partition) in plan.partitions.iter().enumerate() {
-        if partition.device != "npu" {
-            continue;
-        }
-        let timed = chip.timed(&partition.program).map_err(failed)?;
+impl Placed<'_> {
+    /// Tiles, times and verifies what the chip has.
+    pub fn times(&self) -> Result<OnChip> {
+        let name = self.workload.model.origin.file_name();
+        let name = name.map_or_else(|| "model".into(), |n| n.to_string_lossy().into_owned());
+        on_chip(name, &self.plan, &self.chip, |part| self.chip.timed(&part.program))
+    }
+
+    /// The instructions of each partition of the chip.
+    pub fn streams(&self) -> Result<Vec<Stream>> {
+        let own = self.plan.partitions.iter().filter(|p| p.device == "npu");
+        own.map(|p| self.chip.stream_of(&p.program).map_err(failed)).collect()
+    }
+
+    /// The same devices with bytes in them.
+    pub fn session(&self) -> Result<Session> {
+        Ok(Session::new(&self.workload.model, &self.registry, &self.workload.options)?)
+    }
+}
+
+/// What the chip says; a stream that it refuses is a fault of its driver, not of what was given.
+fn failed(e: ottava::HalError) -> Failure {
+    let text = format!("device `npu`: {e}");
+    Failure::Error(match e {
+        ottava::HalError::Failed { .. } => ottava::Error::failed(ottava::codes::DEVICE_FAILED, text),
+        other => ottava::Error::from(other),
+    })
+}
+
+fn on_chip(
+    name: String,
+    plan: &Plan,
+    chip: &NpuDevice,
+    timed: impl Fn(&Partition) -> std::result::Result<Timed, ottava::HalError>,
+) -> Result<OnChip> {
+    let mut found = OnChip { name, rows: vec![], shapes: vec![], parts: vec![], elsewhere: elsewhere(plan, "npu") };
+    for (i, partition) in plan.partitions.iter().enumerate().filter(|(_, p)| p.device == "npu") {
+        let timed = timed(partition).map_err(failed)?;
         let first = found.rows.len();
         let rows = chip.cycles_of(&partition.program, &timed);
         let macs: Vec<u64> = rows.iter().map(|r| r.macs).collect();
@@ -119,7 +163,7 @@ impl OnChip {
 
     /// The stalls of all nodes, by reason.
     pub fn stalls(&self) -> BTreeMap<&'static str, u64> {
-        let mut sum = BTreeMap::new();
+        let mut sum: BTreeMap<&str, u64> = Reason::ALL.iter().map(|r| (r.name(), 0)).collect();
         for (reason, n) in self.rows.iter().flat_map(|r| &r.stalls) {
             *sum.entry(*reason).or_insert(0) += n;
         }
@@ -145,107 +189,15 @@ impl OnChip {
         }
     }
 
-    /// One row per node, in the columns that tables of layers have, then the reasons and the other counters.
-    pub fn csv(&self, config: &NpuConfig) -> String {
-        let mut text = String::from(
-            "set,layer,kind,M,N,K,channels,macs_total,array_rows,array_cols,dataflow,Total Cycles,Stall Cycles,\
-             Overall Util %,mapping,compute",
-        );
-        Reason::ALL.iter().for_each(|r| text += &format!(",{}", r.name()));
-        text += ",dram_bytes";
-        Counters::default().entries().iter().for_each(|(name, _)| text += &format!(",{name}"));
-        text += "\n";
-        let dataflow = format!("{:?}", config.array.dataflow).to_lowercase();
-        for (r, shape) in self.rows.iter().zip(&self.shapes) {
-            let util = utilization(r.macs, r.total, config) * 100.0;
-            let stalled: u64 = r.stalls.values().sum();
-            let [m, n, k] = shape.mnk;
-            text += &format!("{},{},{}", cell(&self.name), cell(&r.node), cell(&shape.kind));
-            text += &format!(",{m},{n},{k},{}", shape.channels);
-            text += &format!(",{},{},{},{dataflow}", r.macs, config.array.rows, config.array.cols);
-            text += &format!(",{},{stalled},{util:.3},{},{}", r.total, shape.mapping, r.compute);
-            for reason in Reason::ALL {
-                text += &format!(",{}", r.stalls.get(reason.name()).copied().unwrap_or(0));
-            }
-            text += &format!(",{}", r.dram_bytes);
-            r.counters.entries().iter().for_each(|(_, n)| text += &format!(",{n}"));
-            text += "\n";
-        }
-        text
-    }
-
-    /// What is said about it.
-    pub fn answer(&self, config: &NpuConfig, output: &Path) -> Answer {
-        let figures = self.figures(config);
-        let share = utilization(figures.macs, figures.total_cycles, config);
-        let header = ["node", "MACs", "cycles", "computing", "longest stall", "utilization"];
-        let mut text = table(&header, &[1, 2, 3, 5], self.rows.iter().map(|r| cells(r, config)));
-        let list: Vec<String> = self.stalls().iter().map(|(reason, n)| format!("{reason} {n}")).collect();
-        text += &format!(
-            "\n{}: {} cycles, {} of them computing, {:.1} % of its peak\nstalls: {}\n\
-             cold start {}, drain {}, both in the total\nenergy: {}\n",
-            config.name,
-            figures.total_cycles,
-            figures.compute_cycles,
-            share * 100.0,
-            list.join(", "),
-            self.edges().0,
-            self.edges().1,
-            energy_text(config, figures.energy_fj)
-        );
-        let mut kinds: BTreeMap<&str, usize> = BTreeMap::new();
-        self.elsewhere.iter().for_each(|e| *kinds.entry(&e.op).or_default() += 1);
-        let kinds: Vec<String> = kinds.iter().map(|(op, n)| format!("{n} {op}")).collect();
-        let kinds = if kinds.is_empty() { String::new() } else { format!(" ({})", kinds.join(", ")) };
-        let mostly = elsewhere::mostly(&self.elsewhere, figures.macs);
-        text += &mostly.map_or_else(String::new, |line| line + "\n");
-        text += &format!("{} nodes run on other devices{kinds}\nwritten: {}\n", self.elsewhere.len(), output.display());
-        Answer::new(text, self.json(config, &figures, share))
-    }
-
-    fn json(&self, config: &NpuConfig, figures: &sweep::Figures, share: f64) -> serde_json::Value {
-        let counters = |c: &Counters| c.entries().into_iter().collect::<BTreeMap<_, _>>();
-        let layer = |r: &NodeCycles| {
-            json!({
-                "name": r.node, "macs": r.macs, "total_cycles": r.total, "compute_cycles": r.compute,
-                "stall_cycles": r.stalls, "dram_bytes": r.dram_bytes, "counters": counters(&r.counters),
-                "utilization": utilization(r.macs, r.total, config),
-            })
-        };
-        json!({
-            "total_cycles": figures.total_cycles, "compute_cycles": figures.compute_cycles,
-            "stall_cycles": self.stalls(), "dram_bytes": figures.dram_bytes, "macs": figures.macs, "utilization": share,
-            "energy": energy_json(config, figures.energy_fj), "queues": self.queues(),
-            "cold_start_cycles": self.edges().0, "drain_cycles": self.edges().1,
-            "counters": counters(&self.counters()),
-            "layers": self.rows.iter().map(layer).collect::<Vec<_>>(),
-            "nodes_elsewhere": self.elsewhere.len(),
-            "elsewhere": self.elsewhere.iter().map(Elsewhere::json).collect::<Vec<_>>(),
-            "macs_elsewhere": elsewhere::macs(&self.elsewhere),
-        })
+    /// Number of nodes whose results stay on the chip, and their bytes.
+    pub fn kept(&self) -> (usize, u64) {
+        (self.rows.iter().filter(|r| r.kept_on_chip > 0).count(), self.sum(|r| r.kept_on_chip))
     }
 
     /// Cycles before the first arithmetic of each partition and behind the last one, in sums.
-    fn edges(&self) -> (u64, u64) {
+    pub fn edges(&self) -> (u64, u64) {
         let timings = || self.parts.iter().map(|(timed, _)| &timed.timing);
         (timings().map(|t| t.cold_start).sum(), timings().map(|t| t.drain).sum())
-    }
-
-    /// Busy and waiting cycles of each queue.
-    fn queues(&self) -> serde_json::Value {
-        let one = |queue: Queue| {
-            let times = || self.parts.iter().map(|(timed, _)| timed.timing.queue(queue));
-            let stalls = |r: &Reason| (r.name(), times().map(|t| t.stalls[*r as usize]).sum::<u64>());
-            let stalls: BTreeMap<&str, u64> = Reason::ALL.iter().map(stalls).collect();
-            (queue.name(), json!({ "busy": times().map(|t| t.busy).sum::<u64>(), "stall_cycles": stalls }))
-        };
-        Queue::ALL
-            .into_iter()
-            .map(one)
-            .collect::<BTreeMap<_, _>>()
-            .into_iter()
-            .map(|(k, v)| (k.to_owned(), v))
-            .collect()
     }
 
     /// What a reader should doubt.
@@ -257,23 +209,17 @@ impl OnChip {
 
     /// For drawings.
     pub fn simulated(&self) -> Vec<Simulated> {
-        let one = |r: &NodeCycles| Simulated {
+        let one = |(r, shape): (&NodeCycles, &Shape)| Simulated {
             name: r.node.clone(),
             macs: r.macs,
             total: r.total,
             compute: r.compute,
             stalls: r.stalls.clone(),
             dram_bytes: r.dram_bytes,
+            on_vector_unit: shape.mapping == "vector",
         };
-        self.rows.iter().map(one).collect()
+        self.rows.iter().zip(&self.shapes).map(one).collect()
     }
-}
-
-fn cells(r: &NodeCycles, config: &NpuConfig) -> Vec<String> {
-    let worst = r.stalls.iter().max_by_key(|(_, n)| **n).filter(|(_, n)| **n > 0);
-    let worst = worst.map_or("-".to_owned(), |(reason, n)| format!("{reason} {n}"));
-    let share = format!("{:.1} %", utilization(r.macs, r.total, config) * 100.0);
-    vec![r.node.clone(), count(r.macs), r.total.to_string(), r.compute.to_string(), worst, share]
 }
 
 /// Share of the array's cycles that multiplied.
@@ -297,6 +243,38 @@ pub fn energy_json(config: &NpuConfig, femtojoules: Option<u128>) -> serde_json:
     }
 }
 
-fn cell(text: &str) -> String {
-    if text.contains([',', '"', '\n', '\r']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.to_owned() }
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ottava_npu::isa::{DramAddr, Inst, Local, NodeMark, Opcode, Reg, Region};
+
+    /// A load and, not ordered behind it, a store of what it loads.
+    fn racing(config: &NpuConfig) -> Stream {
+        let dram = |region| DramAddr { region, offset: 0 }.bits();
+        let commands = vec![
+            Inst::set(Reg::Rowb, 16),
+            Inst::new(Opcode::Ld2d, dram(Region::Input), Local::a(0).bits(), 0),
+            Inst::new(Opcode::St2d, Local::a(0).bits(), dram(Region::Output), 0),
+            Inst::new(Opcode::End, 0, 0, 0),
+        ];
+        let nodes = vec![NodeMark { first: 0, node: 0 }];
+        Stream { commands, nodes, regions: [64; 4], config_hash: config.hash64(), ..Stream::default() }
+    }
+
+    #[test]
+    fn a_stream_that_the_verifier_refuses_has_no_times() {
+        let registry = Registry::new().with(Arc::new(ottava_driver_cpu::CpuDriver));
+        let digits = Path::new(env!("CARGO_MANIFEST_DIR")).join("assets/digits.onnx");
+        let model = Model::load(digits).unwrap();
+        let mut plan = ottava::compile(&model, &registry, &SessionOptions::default()).unwrap().plan;
+        plan.partitions.iter_mut().for_each(|p| p.device = "npu".to_owned());
+        let chip = NpuDriver::new().open_npu("npu", &[].into()).unwrap();
+        let refused = on_chip("digits".into(), &plan, &chip, |_| chip.timed_stream(racing(chip.config())));
+        let failure = refused.err().unwrap();
+        let text = failure.text();
+        for part in ["the command stream is refused", "instruction 2 (node 0)", "race with instruction 1"] {
+            assert!(text.contains(part), "`{part}` is not in: {text}");
+        }
+        assert_eq!(format!("{:?}", failure.exit_code()), format!("{:?}", std::process::ExitCode::from(4)));
+    }
 }

@@ -1,6 +1,7 @@
 //! The report of a simulation as an HTML page.
 
 use super::Simulated;
+use super::elsewhere;
 use super::model::{OnChip, energy_text, utilization};
 use super::sweep::Swept;
 use crate::text::{bytes, count};
@@ -8,6 +9,7 @@ use ottava::page::{ChipLayer, Figure, Page, Roof, Status, SweepPoint, Verdict};
 use ottava_npu::NpuConfig;
 use ottava_npu::layers::Report;
 use ottava_npu::sweep::{Figures, Outcome, Row};
+use std::collections::BTreeMap;
 use std::path::Path;
 
 /// The page of a model.
@@ -24,6 +26,9 @@ pub fn of_model(on_chip: &OnChip, config: &NpuConfig) -> Page {
         n => (Status::Info, format!("{n} nodes run on other devices: {}", elsewhere.join(", "))),
     };
     page.verdicts.push(Verdict { status, text });
+    if let Some(text) = elsewhere::mostly(&on_chip.elsewhere, figures.macs) {
+        page.verdicts.insert(0, Verdict { status: Status::Bad, text });
+    }
     page
 }
 
@@ -39,6 +44,7 @@ pub fn of_layers(list: &Path, report: &Report, config: &NpuConfig) -> Page {
             compute: t.compute_cycles,
             stalls: [("dma_in", s.dma_in), ("dma_out", s.dma_out), ("drain", s.drain)].into(),
             dram_bytes: t.dram_bytes,
+            on_vector_unit: l.mapping.starts_with("vector"),
         }
     };
     let layers: Vec<Simulated> = report.layers.iter().map(one).collect();
@@ -54,6 +60,7 @@ fn page(name: &str, config: &NpuConfig, f: &Figures, layers: &[Simulated]) -> Pa
         name: l.name.clone(),
         macs: l.macs,
         bytes: l.dram_bytes,
+        on_vector_unit: l.on_vector_unit,
         busy: l.compute,
         stalls: l.stalls.iter().map(|(reason, n)| ((*reason).to_owned(), *n)).collect(),
     };
@@ -77,7 +84,9 @@ fn page(name: &str, config: &NpuConfig, f: &Figures, layers: &[Simulated]) -> Pa
         verdicts: vec![Verdict { status: verdict.0, text: verdict.1.to_owned() }],
         figures: figures(config, f),
         roofline: Some(Roof {
+            chip: format!("`{}`, {} x {}", config.name, a.rows, a.cols),
             macs_per_cycle: config.n_elements() as f64,
+            vector_macs_per_cycle: config.vector.lanes.into(),
             bytes_per_cycle: config.dram.bytes_per_cycle(),
         }),
         cycles: layers.iter().map(layer).collect(),
@@ -124,13 +133,17 @@ pub fn of_sweep(swept: &Swept, base: &NpuConfig) -> Page {
     let figure = |label: &str, value: String, note: &str| Figure { label: label.into(), value, note: note.into() };
     let objectives = if base.energy.is_some() { "cycles, SRAM bytes, energy" } else { "cycles, SRAM bytes" };
     let invalid = rows.len() - done.len();
+    let workload = rows.first().map_or("", |(row, _)| row.workload.as_str());
     let mut verdicts = Vec::new();
     if invalid > 0 {
         let text = format!("{invalid} points make no chip or do not hold the workload; the table says why");
         verdicts.push(Verdict { status: Status::Info, text });
     }
+    let of_base = swept.base.clone().unwrap_or_default();
+    let doubts = of_base.verdicts.into_iter().filter(|v| matches!(v.status, Status::Bad | Status::Warning));
+    verdicts.extend(doubts.map(|v| Verdict { text: format!("before anything is varied: {}", v.text), ..v }));
     Page {
-        title: format!("Sweep of {}", base.name),
+        title: format!("{workload} on variants of {}", base.name),
         subtitle: format!("varied: {}", names.join(", ")),
         verdicts,
         figures: vec![
@@ -139,10 +152,32 @@ pub fn of_sweep(swept: &Swept, base: &NpuConfig) -> Page {
             figure("cycles", range(|f| f.total_cycles), ""),
             figure("on-chip bytes", range(|f| f.sram_bytes), ""),
         ],
-        sweep: rows.iter().map(|(row, on_front)| point(row, *on_front, &names)).collect(),
-        notes: vec!["roofline and cycles are those of the configuration before anything is varied".to_owned()],
-        ..swept.base.clone().unwrap_or_default()
+        sweep: points(swept, &rows, base, &names),
+        notes: vec![match &swept.base {
+            Some(_) => format!("Roofline and cycles are those of `{}`, before anything is varied.", base.name),
+            None => {
+                "Joined tables have no layers, so there is neither a roofline nor where the cycles went.".to_owned()
+            }
+        }],
+        roofline: of_base
+            .roofline
+            .map(|roof| Roof { chip: format!("{} before anything is varied", roof.chip), ..roof }),
+        cycles: of_base.cycles,
+        ..Page::default()
     }
+}
+
+/// The rows, each with what its own configuration allows.
+fn points(swept: &Swept, rows: &[(Row, bool)], base: &NpuConfig, names: &[&str]) -> Vec<SweepPoint> {
+    let configs = swept.sweep.points().filter_map(|p| Some((p.number, p.config(base).ok()?)));
+    let configs: BTreeMap<u64, NpuConfig> = configs.collect();
+    let one = |(row, on_front): &(Row, bool)| {
+        let point = point(row, *on_front, names);
+        let intensity = point.macs as f64 / point.dram_bytes.max(1) as f64;
+        let roof = |c: &NpuConfig| (c.n_elements() as f64).min(intensity * c.dram.bytes_per_cycle());
+        SweepPoint { roof: configs.get(&row.number).map(roof), ..point }
+    };
+    rows.iter().map(one).collect()
 }
 
 fn point(row: &Row, on_front: bool, names: &[&str]) -> SweepPoint {

@@ -24,8 +24,15 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::time::Instant;
 
+/// The workload.
+pub struct Work {
+    /// Name of its file.
+    name: String,
+    kind: Kind,
+}
+
 /// What is simulated at every point.
-pub enum Work {
+enum Kind {
     /// A model.
     Model(Box<Workload>),
     /// A list of layers.
@@ -99,7 +106,7 @@ fn simulate_points(
     });
     let points: Vec<(Point<'_>, Key)> = points.collect();
     if args.resume && args.output.is_file() {
-        keep(args, &points, table)?;
+        keep(args, &work, &points, table)?;
     }
     let open: Vec<&(Point<'_>, Key)> = points.iter().filter(|(p, _)| table.get(p.number).is_none()).collect();
     let mut file = begin(&args.output, table)?;
@@ -113,9 +120,9 @@ fn simulate_points(
 
 /// The page of the configuration itself; none if it does not hold the workload, which is no error of a sweep.
 fn base_page(args: &Args, work: &Work, base: &NpuConfig, cx: &Context) -> Option<Page> {
-    match work {
-        Work::Model(model) => model.on(base, cx, false).ok().map(|on_chip| page::of_model(&on_chip, base)),
-        Work::Layers(list) => {
+    match &work.kind {
+        Kind::Model(model) => model.on(base, cx, false).ok().map(|on_chip| page::of_model(&on_chip, base)),
+        Kind::Layers(list) => {
             let report = layers::simulate(list, base, None).ok()?;
             Some(page::of_layers(args.list()?, &report, base))
         }
@@ -132,20 +139,22 @@ fn workload(args: &Args, cx: &Context) -> Result<(Work, u64)> {
     let bytes = std::fs::read(path).map_err(|e| bad(path, format!("cannot read: {e}")))?;
     let dims: Vec<u8> = format!("{:?} {:?}", args.network.batch, args.network.dim).into_bytes();
     let identity = fingerprint([bytes.as_slice(), dims.as_slice()]);
-    let work = match args.list() {
-        Some(list) => Work::Layers(read_list(list)?),
-        None => Work::Model(Box::new(Workload::load(args, path, cx)?)),
+    let kind = match args.list() {
+        Some(list) => Kind::Layers(read_list(list)?),
+        None => Kind::Model(Box::new(Workload::load(args, path, cx)?)),
     };
-    Ok((work, identity))
+    let name = path.file_name().map_or_else(|| "workload".into(), |n| n.to_string_lossy().into_owned());
+    Ok((Work { name: name.replace(char::is_control, " "), kind }, identity))
 }
 
 /// Keeps the rows of an earlier run that are results of the same.
-fn keep(args: &Args, points: &[(Point<'_>, Key)], table: &mut Table) -> Result<()> {
+fn keep(args: &Args, work: &Work, points: &[(Point<'_>, Key)], table: &mut Table) -> Result<()> {
     let mut old = table.clone();
     old.read(&text_of(&args.output)?).map_err(|e| bad(&args.output, e))?;
     for (point, key) in points {
         if let Some(row) = old.get(point.number).filter(|row| row.key == *key) {
-            table.insert(row.clone()).map_err(|e| bad(&args.output, e))?;
+            let row = Row { workload: work.name.clone(), ..row.clone() };
+            table.insert(row).map_err(|e| bad(&args.output, e))?;
         }
     }
     Ok(())
@@ -203,12 +212,12 @@ fn one(point: &Point<'_>, key: Key, work: &Work, base: &NpuConfig, cx: &Context)
         tracing::subscriber::with_default(tracing::subscriber::NoSubscriber::new(), || figures(work, &config, cx))
     });
     let outcome = figures.map_or_else(Outcome::Invalid, Outcome::Done);
-    Row { number: point.number, key, values: point.cells(), outcome }
+    Row { number: point.number, key, workload: work.name.clone(), values: point.cells(), outcome }
 }
 
 fn figures(work: &Work, config: &NpuConfig, cx: &Context) -> std::result::Result<Figures, String> {
-    match work {
-        Work::Model(model) => {
+    match &work.kind {
+        Kind::Model(model) => {
             let on_chip = model.on(config, cx, false).map_err(|e| match e {
                 Failure::Error(e) => e.detail().message.clone(),
                 Failure::Usage(text) | Failure::Check(text) => text,
@@ -218,7 +227,7 @@ fn figures(work: &Work, config: &NpuConfig, cx: &Context) -> std::result::Result
             }
             Ok(on_chip.figures(config))
         }
-        Work::Layers(list) => {
+        Kind::Layers(list) => {
             layers::simulate(list, config, None).map(|r| r.figures(config)).map_err(|e| e.to_string())
         }
     }

@@ -86,6 +86,7 @@ fn s7_the_machine_is_monotone_and_has_its_limits() {
                 latency: 20,
                 channels,
                 banks,
+                interleave: 64,
                 row_bytes: 512,
                 row_miss,
                 turnaround: 10,
@@ -119,6 +120,39 @@ fn s7_the_machine_is_monotone_and_has_its_limits() {
     let work = fast.queue(Queue::Ex).busy + fast.queue(Queue::Vec).busy;
     let transfers = fast.transfers.len() as u64;
     assert!(fast.total_cycles <= work + transfers, "{} cycles, {work} of work", fast.total_cycles);
+}
+
+/// S7 on the machine: twice the channels, each as quick as before, never take longer for the same instructions.
+#[test]
+fn s7_more_channels_never_take_longer() {
+    let chip = |rows, bytes_per_cycle, latency, channels, interleave| {
+        let mut config = device(rows, rows, Dataflow::Ws, 16.0);
+        config.dma.in_flight = 4;
+        let (banks, row_bytes, row_miss, turnaround) = (8, 2048, 30, 8);
+        config.dram =
+            Dram::Banked { bytes_per_cycle, latency, channels, banks, interleave, row_bytes, row_miss, turnaround };
+        config
+    };
+    let convs = [
+        Conv { size: [20, 20], channels: [16, 32], ..Conv::small(RequantMode::Q31Single) },
+        Conv { size: [31, 17], channels: [3, 24], ..Conv::small(RequantMode::Fp32Rne) },
+        Conv { size: [9, 9], channels: [64, 64], ..Conv::small(RequantMode::Fp32Rne) },
+    ];
+    for conv in &convs {
+        let constants = conv.constants(&mut Rng::new(37));
+        let cycles = |config: &NpuConfig| {
+            let program = Program::load(config, conv.stream(config, &constants, [50, 16], false)).unwrap();
+            program.timing().total_cycles
+        };
+        for (rows, each, latency, interleave) in
+            [(8, 1.0, 20, 64), (16, 4.0, 100, 64), (16, 2.0, 0, 16), (32, 8.0, 50, 256)]
+        {
+            let doubled: Vec<u64> =
+                [1, 2, 4, 8, 16].map(|n| cycles(&chip(rows, each * f64::from(n), latency, n, interleave))).to_vec();
+            println!("S7: 1 to 16 channels of {each} bytes per cycle, blocks of {interleave}: {doubled:?} cycles");
+            assert!(doubled.windows(2).all(|pair| pair[0] >= pair[1]), "{doubled:?}");
+        }
+    }
 }
 
 #[test]

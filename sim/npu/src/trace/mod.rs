@@ -1,8 +1,10 @@
-//! Traces for Perfetto and Chrome: a track per queue, DMA channel and for the DRAM, and counters over time.
+//! Traces for Perfetto and Chrome: a track per queue, DMA channel and for the DRAM, and counters over time, one per bank.
 //!
 //! One cycle is one microsecond of the trace, so that viewers show cycles without rounding. Work of one queue that
 //! overlaps (transfers whose latencies overlap) is laid out on further lines of the queue. The document is the JSON of
 //! the trace event format: `X` events are spans, `C` events are counters, `M` events are names.
+
+mod banks;
 
 use crate::isa::Queue;
 use crate::program::Step;
@@ -36,6 +38,9 @@ pub fn chrome(config: &NpuConfig, parts: &[Part<'_>]) -> String {
         trace.queues(part);
         trace.transfers(part);
         trace.counters(part);
+        for (name, edges) in banks::counters(config, part.timed) {
+            trace.steps(&name, part.offset, edges);
+        }
     }
     let other = json!({ "unit": "1 us is 1 cycle", "chip": config.name, "clock_hz": config.clock_hz });
     json!({ "traceEvents": trace.events, "displayTimeUnit": "ns", "otherData": other }).to_string()
@@ -178,28 +183,4 @@ fn moves(step: &Step) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::isa::{Inst, Local, Opcode, Reg, Stream};
-
-    #[test]
-    fn tracks_hold_every_instruction_and_every_byte() {
-        let config = NpuConfig::default();
-        let load = |at| Inst::new(Opcode::Ld2d, 0, Local::a(at).bits(), 0);
-        let commands = vec![Inst::set(Reg::Rowb, 160), load(0), load(160), Inst::new(Opcode::End, 0, 0, 0)];
-        let stream = Stream { commands, regions: [4096; 4], config_hash: config.hash64(), ..Stream::default() };
-        let timed = Timed::of(&config, &stream).unwrap();
-        let part = |offset| Part { timed: &timed, offset, nodes: &[] };
-        let text = chrome(&config, &[part(0), part(1000)]);
-        assert_eq!(text, chrome(&config, &[part(0), part(1000)]));
-        let document: Value = serde_json::from_str(&text).unwrap();
-        let events = document["traceEvents"].as_array().unwrap();
-        let named = |ph: &str, name: &str| events.iter().filter(|e| e["ph"] == ph && e["name"] == name).count();
-        assert_eq!(named("X", "LD2D"), 4);
-        assert_eq!(named("X", "read"), 8, "a channel and the memory each");
-        // Two loads overlap in their latencies: two lines of the queue, named once.
-        assert_eq!(named("M", "thread_name"), 5, "nodes, ld, ld 2, dma 0, dram");
-        let rates = events.iter().filter(|e| e["name"] == "dram bytes per cycle").map(|e| e["args"]["value"].as_f64());
-        assert_eq!(rates.collect::<Vec<_>>(), [Some(16.0), Some(0.0), Some(16.0), Some(0.0)]);
-    }
-}
+mod tests;
