@@ -37,6 +37,7 @@ mod oom;
 mod op_table;
 mod open_close;
 mod panic;
+mod process;
 mod profile_times;
 mod reasons;
 mod requirements;
@@ -101,6 +102,7 @@ pub static GROUPS: &[Group] = &[
     oom::GROUP,
     panic::GROUP,
     stress::GROUP,
+    process::GROUP,
     log::GROUP,
     profile_times::GROUP,
 ];
