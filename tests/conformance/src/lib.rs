@@ -29,6 +29,7 @@ mod kit;
 mod library;
 mod process;
 mod profile;
+mod raw;
 mod report;
 mod repro;
 mod run;

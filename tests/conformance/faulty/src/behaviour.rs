@@ -14,6 +14,9 @@ use ottava_reference::ReferenceDevice;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// Runs an executable on the tensors of its inputs, and records times if there is a profile.
+pub type Run = fn(&Compiled, Vec<Tensor>, Option<&mut Profile>) -> Result<Vec<Tensor>>;
+
 /// What the driver does where it can be wrong.
 #[derive(Clone, Copy)]
 #[allow(missing_docs)] // The functions that `right` names are documented.
@@ -63,7 +66,7 @@ pub struct Behaviour {
     pub profile: fn(&mut Profile),
 
     pub read_input: fn(&Binding) -> Result<Vec<u8>>,
-    pub run: fn(&Compiled, Vec<Tensor>, Option<&mut Profile>) -> Result<Vec<Tensor>>,
+    pub run: Run,
     /// One operator: where defects of arithmetic go.
     pub node: fn(&EvalCx) -> Result<Vec<Tensor>>,
     pub write_output: fn(&Binding, &[u8]) -> Result<()>,

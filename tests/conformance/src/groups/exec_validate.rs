@@ -23,6 +23,9 @@ pub(super) const GROUP: Group = Group {
 /// A change that makes a submission wrong.
 type Change = fn(&mut Bound);
 
+/// A change with a name.
+type Named<'a> = (&'static str, &'a dyn Fn(&mut Bound));
+
 /// Submits with a change: it is refused, and nothing has happened.
 fn refuses(device: &dyn Device, work: &Work, what: &str, change: Change) -> Check {
     let mut bound = work.bind(device)?;
@@ -81,11 +84,11 @@ fn range(subject: &Subject) -> Check {
             ("an input behind the end of its buffer", |b| {
                 on(b, |i, _| i[0].offset = i[0].buffer.len().next_multiple_of(64))
             }),
-            ("an input whose end overflows", |b| on(b, |i, _| i[0].offset = usize::MAX & !63)),
+            ("an input whose end overflows", |b| on(b, |i, _| i[0].offset = usize::MAX & !7)),
             ("an output behind the end of its buffer", |b| {
                 on(b, |_, o| o[0].offset = o[0].buffer.len().next_multiple_of(64))
             }),
-            ("an output whose end overflows", |b| on(b, |_, o| o[0].offset = usize::MAX & !63)),
+            ("an output whose end overflows", |b| on(b, |_, o| o[0].offset = usize::MAX & !7)),
         ],
     )
 }
@@ -99,7 +102,7 @@ fn untouched(subject: &Subject) -> Check {
     let device = subject.open()?;
     let work = Work::small(&*device, subject.seed)?;
     let short = buffer_of(&*device, &[1; 8])?;
-    let changes: [(&str, &dyn Fn(&mut Bound)); 2] = [
+    let changes: [Named<'_>; 2] = [
         ("a second input that is too short", &|b| {
             on(b, |i, _| (i[1].buffer, i[1].offset, i[1].len) = (short.clone(), 0, 8))
         }),

@@ -10,5 +10,6 @@ pub(crate) use holdings::Holdings;
 pub(crate) use net::{Net, basis, case_programs};
 pub(crate) use rng::Rng;
 pub(crate) use work::{
-    Bound, LIMIT, Work, buffer_of, bytes_of, done, expected, first_difference, random_inputs, submit_and_wait,
+    Bound, LIMIT, Work, buffer_of, bytes_of, done, expected, first_difference, guarded_run, random_inputs,
+    submit_and_wait,
 };

@@ -219,3 +219,23 @@ pub(crate) fn first_difference(found: &[u8], want: &[u8]) -> Option<String> {
     let n = found.iter().zip(want).filter(|(f, w)| f != w).count();
     Some(format!("byte {at} is {:#04x}, expected {:#04x} ({n} of {} differ)", found[at], want[at], want.len()))
 }
+
+/// Runs an executable on these inputs with new buffers of the device; its outputs.
+pub(crate) fn guarded_run(
+    device: &dyn Device,
+    exe: Arc<dyn Executable>,
+    inputs: &[Vec<u8>],
+    expected: &[Vec<u8>],
+) -> Result<Vec<Vec<u8>>, Stop> {
+    let step = device.info().alignment.max(64);
+    let place = |bytes: &[u8]| guarded(device, bytes, step);
+    let ins = inputs.iter().map(|x| place(x)).collect::<Result<Vec<_>, Stop>>()?;
+    let outs = expected.iter().map(|y| place(&vec![STALE; y.len()])).collect::<Result<Vec<_>, Stop>>()?;
+    let submission = Submission::dispatch(exe, ins, outs.clone());
+    submit_and_wait(device, &*device.create_queue()?, submission)?;
+    let read = |b: &Binding| {
+        let all = bytes_of(&*b.buffer)?;
+        Ok(all[b.offset..b.offset + b.len].to_vec())
+    };
+    outs.iter().map(read).collect()
+}
