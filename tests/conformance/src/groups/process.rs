@@ -28,10 +28,18 @@ fn work(subject: &Subject) -> Check {
     }
 }
 
+/// Signals 32 and 33, which the C library takes for its threads when the first of them starts.
+const OF_THE_C_LIBRARY: u64 = 0b11 << 31;
+
 /// Masks of ignored and caught signals.
 fn signals() -> Vec<String> {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    status.lines().filter(|l| l.starts_with("SigIgn") || l.starts_with("SigCgt")).map(str::to_owned).collect()
+    let mask = |line: &str| {
+        let (name, digits) = line.split_once(':').filter(|(name, _)| ["SigIgn", "SigCgt"].contains(name))?;
+        let bits = u64::from_str_radix(digits.trim(), 16).ok()? & !OF_THE_C_LIBRARY;
+        Some(format!("{name} {bits:016x}"))
+    };
+    status.lines().filter_map(mask).collect()
 }
 
 fn state(subject: &Subject) -> Check {
