@@ -101,10 +101,8 @@ fn same_cycles(name: &str, described: Option<Profile>, measured: Option<Profile>
     }
     ensure!(got > 0, "{name}: the device tells no cycles (ottava.profile/1), the description says {want}");
     let off = got.abs_diff(want) as f64 * 100.0 / want as f64;
-    ensure!(
-        off <= percent,
-        "{name}: {got} cycles, the description says {want}: {off:.1} % off, {percent} % are allowed"
-    );
+    let is_near = off <= percent;
+    ensure!(is_near, "{name}: {got} cycles, the description says {want}: {off:.1} % off, {percent} % are allowed");
     Ok(())
 }
 
