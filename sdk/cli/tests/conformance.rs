@@ -84,19 +84,20 @@ fn a_good_driver_is_conformant_and_its_report_is_always_the_same() {
 fn drivers_that_crash_hang_or_exit_are_reported_whole() {
     let dir = folder();
     let bad = [
-        ("static void close(ottava_device* d) { (void)d; abort(); }", "crashed", "signal"),
-        ("static void close(ottava_device* d) { (void)d; exit(0); }", "crashed", "without a result"),
+        ("static void close(ottava_device* d) { (void)d; abort(); }", "crashed", "signal", "30"),
+        ("static void close(ottava_device* d) { (void)d; exit(0); }", "crashed", "without a result", "30"),
         (
             "static void close(ottava_device* d) { (void)d; extern int pause(void); for (;;) pause(); }",
             "hung",
-            "no end within 2 s",
+            "no end within 1 s",
+            "1",
         ),
     ];
-    for (close, result, words) in bad {
+    for (close, result, words, timeout) in bad {
         if !build(dir.path(), close) {
             return;
         }
-        let run = conformance(dir.path(), &["--timeout", "2"]);
+        let run = conformance(dir.path(), &["--timeout", timeout]);
         run.fails(1, &["`acme` is not conformant: 1 case is bad"]);
         let doc = report(dir.path());
         assert_eq!((&doc[result], &doc["conformant"]), (&1.into(), &false.into()), "{close}");
@@ -106,7 +107,7 @@ fn drivers_that_crash_hang_or_exit_are_reported_whole() {
             assert!(dir.path().join("out").join(file).is_file(), "{file}");
         }
         let repro = format!("out/{}", case["repro"].as_str().unwrap());
-        let again = ottava(dir.path(), &["conformance", "./libacme.so", "--timeout", "2", "--repro", &repro]);
+        let again = ottava(dir.path(), &["conformance", "./libacme.so", "--timeout", timeout, "--repro", &repro]);
         again.fails(1, &[&format!("`{CASE}` {result}")]);
     }
 }
