@@ -20,6 +20,9 @@ OTTAVA_EXHAUSTIVE=1 cargo test --release --workspace --no-fail-fast --target-dir
 step "200,000 random shapes of products on every instruction set of this machine, against the reference"
 OTTAVA_SHAPES=200000 cargo test --release --target-dir target/full -p ottava-driver-cpu --lib shapes -- --nocapture
 
+step "Every defect of the faulty driver and every wrong library against the conformance suite; plugins through their tables"
+OTTAVA_DEFECTS='*' cargo test --release --target-dir target/full -p ottava-faulty -- --nocapture
+
 step "Operator cases, random programs and networks on 72 simulated chips, bytes and counters (S12)"
 OTTAVA_S12=full cargo test --release --target-dir target/full -p ottava-driver-npu --test npu exact -- --nocapture
 OTTAVA_S12=full cargo test --release --target-dir target/full -p ottava-e2e --test npu -- --nocapture

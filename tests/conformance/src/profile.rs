@@ -37,11 +37,24 @@ impl Profile {
     /// Whether a group belongs to the profile.
     pub fn asks_for(self, group: &str) -> bool {
         let listed = |list: &[&str]| list.iter().any(|g| group == *g || (g.ends_with('.') && group.starts_with(g)));
+        // Only there if the run was given a description.
+        if group.starts_with("O.") {
+            return true;
+        }
         match self {
             Self::Full => true,
             Self::Minimal => listed(MINIMAL),
             Self::Async => listed(MINIMAL) || listed(ASYNC),
             Self::Quant => listed(MINIMAL) || listed(QUANT),
+        }
+    }
+
+    /// Whether a group of the profile may not be listed as unsupported: what `minimal` has, and all that a profile other
+    /// than `full` asks for.
+    pub fn needs(self, group: &str) -> bool {
+        match self {
+            Self::Full => Self::Minimal.asks_for(group),
+            _ => self.asks_for(group),
         }
     }
 }
@@ -65,6 +78,7 @@ mod tests {
             assert!(Profile::ALL.iter().all(|p| p.asks_for(group)), "{group}");
         }
         assert!(!Profile::Minimal.asks_for("E.10") && Profile::Quant.asks_for("E.10"));
+        assert!(Profile::Full.needs("B.1") && !Profile::Full.needs("D.1") && Profile::Async.needs("D.1"));
         assert!(Profile::Async.asks_for("D.3") && !Profile::Quant.asks_for("D.3"));
     }
 }
