@@ -72,24 +72,17 @@ fn submit(rounds: u64) {
     assert_eq!(contents(&outs), reference(&program, &[x]));
 }
 
+/// Whether the long form is asked for (`tests/full.sh`).
+fn is_full() -> bool {
+    std::env::var("OTTAVA_GPU").is_ok_and(|v| v == "full")
+}
+
 #[test]
 fn a_device_that_is_opened_and_closed_leaves_nothing() {
-    open_and_close(20);
+    open_and_close(if is_full() { 1000 } else { 20 });
 }
 
 #[test]
 fn many_submissions_leave_nothing() {
-    submit(500);
-}
-
-#[test]
-#[ignore = "minutes; tests/full.sh runs it"]
-fn a_device_that_is_opened_and_closed_a_thousand_times_leaves_nothing() {
-    open_and_close(1000);
-}
-
-#[test]
-#[ignore = "minutes; tests/full.sh runs it"]
-fn ten_thousand_submissions_leave_nothing() {
-    submit(10_000);
+    submit(if is_full() { 10_000 } else { 500 });
 }

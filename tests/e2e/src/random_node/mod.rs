@@ -18,8 +18,11 @@ pub struct Random {
     pub data: Vec<Tensor>,
 }
 
+/// Makes a node of a family; not every draw gives one.
+type Make = fn(&mut Rng) -> Option<Random>;
+
 /// The families, by name.
-pub const FAMILIES: &[(&str, fn(&mut Rng) -> Option<Random>)] = &[
+pub const FAMILIES: &[(&str, Make)] = &[
     ("arithmetic", elementwise::arithmetic),
     ("bridges", elementwise::bridges),
     ("casts", elementwise::casts),
