@@ -2,9 +2,8 @@
 
 use crate::failure::Result;
 use crate::verbs::Verb;
+use clap::Parser;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{CommandFactory, Parser};
 use ottava::RequantMode;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -54,22 +53,8 @@ fn requant() -> impl TypedValueParser<Value = RequantMode> {
     names.try_map(|name| RequantMode::from_name(&name).ok_or("no such mode"))
 }
 
-/// Verbs of the command's contract that later versions bring.
-const LATER: &[&str] = &["conformance"];
-
 /// Says what is wrong with the command line (or shows help, which is no error).
 pub fn usage(error: &clap::Error) -> Result<ExitCode> {
-    if error.kind() == ErrorKind::InvalidSubcommand
-        && let Some(ContextValue::String(verb)) = error.get(ContextKind::InvalidSubcommand)
-        && LATER.contains(&verb.as_str())
-    {
-        let mut verbs: Vec<String> =
-            Cli::command().get_subcommands().filter(|c| !c.is_hide_set()).map(|c| c.get_name().to_owned()).collect();
-        verbs.sort();
-        let list = verbs.join(", ");
-        crate::ui::to_stderr(&format!("error: the verb `{verb}` is not part of this version; it offers: {list}\n"));
-        return Ok(ExitCode::from(2));
-    }
     let printed = error.print();
     if error.use_stderr() {
         return Ok(ExitCode::from(2));
@@ -81,6 +66,7 @@ pub fn usage(error: &clap::Error) -> Result<ExitCode> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use clap::CommandFactory;
 
     #[test]
     fn the_command_line_is_consistent() {

@@ -73,6 +73,8 @@ pub mod codes {
     pub const TUNING: &str = "H0703";
     /// A tuning file was made for something else and is not used, or is used.
     pub const TUNING_USE: &str = "H0704";
+    /// A list of expectations for the conformance suite cannot be read or contradicts itself.
+    pub const EXPECTATIONS: &str = "H0705";
 }
 
 /// Where in a file a problem is.

@@ -106,8 +106,9 @@ pub use ottava_runtime::{
 };
 pub use ottava_validate::{Layer, page};
 pub use quantize::{QuantizeOptions, QuantizedModel, Source, load_recipe};
-pub use registry::{DeviceOptions, DriverReport, OpenDevice, REFERENCE, Refused, Registry};
+pub use registry::{DeviceOptions, DriverReport, NamedDevice, OpenDevice, REFERENCE, Refused, Registry};
 pub use report::{PartitionReport, Report, node_macs};
+pub use ron_text::parse as parse_ron;
 pub use session::{Session, SessionOptions};
 pub use sessions::Sessions;
 pub use shards::{load_calibration, merge_calibrations};

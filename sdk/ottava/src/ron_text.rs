@@ -5,7 +5,7 @@ use crate::suggest;
 use serde::de::DeserializeOwned;
 
 /// Parses a RON text; `code` is the error's code, `what` names the kind of text ("configuration").
-pub(crate) fn parse<T: DeserializeOwned>(text: &str, code: &str, what: &str) -> Result<T> {
+pub fn parse<T: DeserializeOwned>(text: &str, code: &str, what: &str) -> Result<T> {
     ron::from_str(text).map_err(|e| explain(&e, text, code, what))
 }
 

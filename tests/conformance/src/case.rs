@@ -1,15 +1,17 @@
 //! A case: one thing that is checked, and how it ended.
 
-use crate::Subject;
+use crate::{Repro, Subject};
 use ottava_hal::{Error, Status};
 use serde::{Deserialize, Serialize};
 use std::time::{Duration, Instant};
 
 /// Why a case ended before its end.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Stop {
     /// The contract is broken: what was found and what was expected.
     Failed(String),
+    /// As [`Self::Failed`], with the program that gave wrong results ([`Repro::differs`]).
+    Differs(String, Box<Repro>),
     /// It could not be tried here.
     Skipped(String),
     /// The driver does not offer what it checks, and need not.
@@ -74,6 +76,39 @@ pub enum Ending {
     Xpass,
 }
 
+impl Ending {
+    /// Every ending, in the order of reports.
+    pub const ALL: [Self; 8] = [
+        Self::Passed,
+        Self::Failed,
+        Self::Crashed,
+        Self::Hung,
+        Self::Skipped,
+        Self::Unsupported,
+        Self::Xfail,
+        Self::Xpass,
+    ];
+
+    /// Name in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Passed => "passed",
+            Self::Failed => "failed",
+            Self::Crashed => "crashed",
+            Self::Hung => "hung",
+            Self::Skipped => "skipped",
+            Self::Unsupported => "unsupported",
+            Self::Xfail => "xfail",
+            Self::Xpass => "xpass",
+        }
+    }
+
+    /// Whether a driver with such a case is not conformant.
+    pub fn is_bad(self) -> bool {
+        matches!(self, Self::Failed | Self::Crashed | Self::Hung | Self::Xpass)
+    }
+}
+
 /// A case with its end.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Outcome {
@@ -87,6 +122,9 @@ pub struct Outcome {
     pub detail: String,
     /// Time, milliseconds.
     pub millis: u64,
+    /// The program that gave wrong results.
+    #[serde(skip)]
+    pub attached: Option<Box<Repro>>,
 }
 
 type Run = Box<dyn Fn(&Subject) -> Check>;
@@ -108,8 +146,7 @@ impl Case {
 
     /// Whether a filter means the case: a group (`D`, `D.1`), or a name with `*` for any text.
     pub fn matches(&self, filter: &str) -> bool {
-        let of_group = self.group == filter || self.group.split('.').next() == Some(filter);
-        filter.is_empty() || of_group || wild(filter, &self.name)
+        filter.is_empty() || matches(filter, self.group, &self.name)
     }
 
     /// Runs it in this process. A panic of the case itself is a failure, not the end.
@@ -117,25 +154,33 @@ impl Case {
         let start = Instant::now();
         let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| (self.run)(subject)));
         let check = caught.unwrap_or_else(|cause| Err(Stop::Failed(format!("panicked: {}", words(&*cause)))));
-        let (result, detail) = match check {
-            Ok(()) => (Ending::Passed, String::new()),
-            Err(Stop::Failed(why)) => (Ending::Failed, why),
-            Err(Stop::Skipped(why)) => (Ending::Skipped, why),
-            Err(Stop::Unsupported(why)) => (Ending::Unsupported, why),
-        };
-        self.ended(result, detail, start.elapsed())
+        let time = start.elapsed();
+        match check {
+            Ok(()) => self.ended(Ending::Passed, String::new(), time),
+            Err(Stop::Failed(why)) => self.ended(Ending::Failed, why, time),
+            Err(Stop::Skipped(why)) => self.ended(Ending::Skipped, why, time),
+            Err(Stop::Unsupported(why)) => self.ended(Ending::Unsupported, why, time),
+            Err(Stop::Differs(why, repro)) => {
+                Outcome { attached: Some(repro), ..self.ended(Ending::Failed, why, time) }
+            }
+        }
     }
 
     /// The outcome of this case.
     pub fn ended(&self, result: Ending, detail: String, time: Duration) -> Outcome {
         let millis = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-        Outcome { group: self.group.into(), name: self.name.clone(), result, detail, millis }
+        Outcome { group: self.group.into(), name: self.name.clone(), result, detail, millis, attached: None }
     }
 }
 
 fn words(cause: &(dyn std::any::Any + Send)) -> String {
     let text = cause.downcast_ref::<&str>().map(|s| (*s).to_owned());
     text.or_else(|| cause.downcast_ref::<String>().cloned()).unwrap_or_else(|| "without words".into())
+}
+
+/// Whether a pattern means a case: a group (`D`, `D.1`), or a name with `*` for any text.
+pub fn matches(pattern: &str, group: &str, name: &str) -> bool {
+    group == pattern || group.split('.').next() == Some(pattern) || wild(pattern, name)
 }
 
 /// Whether a text is what a pattern means; `*` stands for any text.

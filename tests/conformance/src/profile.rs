@@ -44,6 +44,15 @@ impl Profile {
             Self::Quant => listed(MINIMAL) || listed(QUANT),
         }
     }
+
+    /// Whether a group of the profile may not be listed as unsupported: what `minimal` has, and all that a profile other
+    /// than `full` asks for.
+    pub fn needs(self, group: &str) -> bool {
+        match self {
+            Self::Full => Self::Minimal.asks_for(group),
+            _ => self.asks_for(group),
+        }
+    }
 }
 
 impl FromStr for Profile {
@@ -65,6 +74,7 @@ mod tests {
             assert!(Profile::ALL.iter().all(|p| p.asks_for(group)), "{group}");
         }
         assert!(!Profile::Minimal.asks_for("E.10") && Profile::Quant.asks_for("E.10"));
+        assert!(Profile::Full.needs("B.1") && !Profile::Full.needs("D.1") && Profile::Async.needs("D.1"));
         assert!(Profile::Async.asks_for("D.3") && !Profile::Quant.asks_for("D.3"));
     }
 }

@@ -15,6 +15,8 @@ pub struct Subject {
     pub options: Options,
     /// The library, if it is one: the checks of group A read the file.
     pub library: Option<PathBuf>,
+    /// Version of its kit and the door that was taken; empty for a driver that is linked in.
+    pub abi: String,
     /// Decides everything that is random.
     pub seed: u64,
     /// Long forms of the cases.
@@ -30,6 +32,7 @@ impl Subject {
             device,
             options: Options::new(),
             library: None,
+            abi: String::new(),
             seed: 1,
             stress: false,
         };

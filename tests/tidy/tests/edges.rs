@@ -49,6 +49,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "ottava-cli",
         &[
             "ottava",
+            "ottava-conformance",
             "ottava-driver-cpu",
             "ottava-driver-npu",
             "ottava-driver-opencl",
@@ -58,6 +59,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         ],
     ),
     ("ottava-conformance", &["ottava-hal", "ottava-ops", "ottava-abi", "ottava-loader", "ottava-reference"]),
+    ("ottava-faulty", &["ottava-hal", "ottava-ops", "ottava-reference", "ottava-plugin"]),
     ("ottava-tidy", &[]),
     ("ottava-onnx-proto-gen", &[]),
     ("ottava-fuzz", &["ottava-compiler", "ottava-graph", "ottava-hal", "ottava-import", "ottava-reference"]),

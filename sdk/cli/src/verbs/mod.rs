@@ -14,6 +14,7 @@ mod bench;
 mod calibrate;
 mod compile;
 mod completions;
+mod conformance;
 mod demo;
 mod devices;
 mod eval;
@@ -58,10 +59,21 @@ verbs! {
     Validate => validate,
     Vectors => vectors,
     Simulate => simulate,
+    Conformance => conformance,
     NewDriver => new_driver,
     Demo => demo,
     Completions => completions,
     Man => man,
+}
+
+impl Verb {
+    /// Whether the libraries of the configuration are loaded into this process.
+    pub fn loads_libraries(&self) -> bool {
+        match self {
+            Self::Conformance(args) => args.loads_libraries(),
+            _ => true,
+        }
+    }
 }
 
 /// What every verb gets: drivers with the configuration, and the terminal.
@@ -84,8 +96,8 @@ fn settings(path: &Path) -> Result<Config> {
 }
 
 impl Context {
-    /// Reads the configuration and links the built-in drivers.
-    pub fn new(global: &Global) -> Result<Self> {
+    /// Reads the configuration and links the built-in drivers; loads the libraries if `with_libraries`.
+    pub fn new(global: &Global, with_libraries: bool) -> Result<Self> {
         let config = match &global.config {
             Some(path) => settings(path)?,
             None if Path::new(DEFAULT_CONFIG).is_file() => settings(Path::new(DEFAULT_CONFIG))?,
@@ -98,7 +110,8 @@ impl Context {
         let (cpu, npu) = (Arc::new(ottava_driver_cpu::CpuDriver), Arc::new(ottava_driver_npu::NpuDriver::new()));
         let (vulkan, opencl) = (VulkanDriver::new(), OpenCLDriver::new());
         let built_in = Registry::new().with(cpu).with(npu).with(Arc::new(vulkan)).with(Arc::new(opencl));
-        let registry = built_in.configured(config).load_libraries();
+        let registry = built_in.configured(config);
+        let registry = if with_libraries { registry.load_libraries() } else { registry };
         let ui = Ui { json: global.json, quiet: global.quiet, verbose: global.verbose > 0 };
         Ok(Self { registry, requant, ui })
     }

@@ -71,6 +71,21 @@ pub struct OpenDevice {
     pub options: Options,
 }
 
+/// A device that could be opened.
+#[derive(Clone)]
+pub struct NamedDevice {
+    /// Its driver.
+    pub driver: Arc<dyn Driver>,
+    /// The driver's own id of the device.
+    pub id: String,
+    /// The options that the configuration gives it.
+    pub options: Options,
+    /// The library that the driver is from; none for what is linked in.
+    pub library: Option<PathBuf>,
+    /// Version of the plugin boundary and the way in; none for what is linked in.
+    pub abi: Option<String>,
+}
+
 impl OpenDevice {
     /// The options that what a program compiles to may depend on: not how many threads run it, and how they share it.
     pub(crate) fn code_options(&self) -> Options {

@@ -1,10 +1,11 @@
 //! Opening devices: which ones, and with which options.
 
-use super::{DeviceOptions, OpenDevice, REFERENCE, Registry};
+use super::{BUILT_IN, DeviceOptions, NamedDevice, OpenDevice, REFERENCE, Registry};
 use crate::config::DeviceEntry;
 use crate::error::{Error, Result, codes};
 use crate::suggest;
 use ottava_hal::{Device, DeviceInfo, Driver, Options};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 impl Registry {
@@ -46,6 +47,29 @@ impl Registry {
                     known.push(info.id);
                 }
             }
+        }
+        Err(Error::invalid(codes::NO_DEVICE, format!("there is no device `{id}`"))
+            .help(suggest::hint(id, known.iter().map(String::as_str))))
+    }
+
+    /// The device that [`Self::open_one`] opens by this id, without opening it.
+    pub fn find(&self, id: &str) -> Result<NamedDevice> {
+        self.check_drivers()?;
+        let entry = self.config.devices.iter().find(|d| d.id == id);
+        let (mut known, options) = (Vec::new(), entry.map(|e| e.options.clone()).unwrap_or_default());
+        for present in self.drivers.iter().filter(|d| self.is_enabled(d)) {
+            let driver = &present.driver;
+            if entry.is_some_and(|e| e.driver != driver.info().name) {
+                continue;
+            }
+            let devices = driver.devices().unwrap_or_default();
+            let own = devices.iter().find(|d| d.id == id).or(devices.first().filter(|_| entry.is_some()));
+            if let Some(info) = own {
+                let library = (present.source != BUILT_IN).then(|| PathBuf::from(&present.source));
+                let (driver, abi) = (driver.clone(), present.abi.clone());
+                return Ok(NamedDevice { driver, id: info.id.clone(), options, library, abi });
+            }
+            known.extend(devices.into_iter().map(|d| d.id));
         }
         Err(Error::invalid(codes::NO_DEVICE, format!("there is no device `{id}`"))
             .help(suggest::hint(id, known.iter().map(String::as_str))))

@@ -15,14 +15,15 @@ mod html;
 mod model;
 mod plane;
 mod quantized;
+mod sections;
 mod summary;
 mod sweep;
 mod tables;
 mod timeline;
 
 pub use model::{
-    Accuracy, ChipLayer, Figure, LayerError, NodePrecision, NpuLayer, Page, PartitionRow, PlacedNode, Roof, Span,
-    SpanKind, Status, SweepPoint, TensorRange, Track, Verdict,
+    Accuracy, Cell, ChipLayer, Figure, LayerError, Mark, NodePrecision, NpuLayer, Page, PartitionRow, PlacedNode, Roof,
+    Section, SectionColumn, Span, SpanKind, Status, SweepPoint, TensorRange, Track, Verdict,
 };
 
 use devices::Devices;
@@ -42,6 +43,7 @@ pub fn render(page: &Page) -> String {
     summary::header(&mut html, page);
     html.raw("<main id=\"main\">\n");
     summary::figures(&mut html, page);
+    sections::draw(&mut html, &page.sections);
     for part in PARTS.iter().filter(|part| (part.has)(page)) {
         html.element("section", &[("id", &part.id)], |html| {
             html.leaf("h2", &[], part.title).raw("\n");

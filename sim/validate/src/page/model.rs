@@ -35,8 +35,59 @@ pub struct Page {
     pub ranges: Vec<TensorRange>,
     /// The recipe of the quantization.
     pub recipe: String,
+    /// Tables of the caller's own, in front of all others.
+    pub sections: Vec<Section>,
     /// How the figures were made; what to keep in mind.
     pub notes: Vec<String>,
+}
+
+/// A part of the page that is a plain table.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Section {
+    /// Its headline.
+    pub title: String,
+    /// A sentence in front of the table; may be empty.
+    pub lead: String,
+    /// Its columns; none if the sentence is all.
+    pub columns: Vec<SectionColumn>,
+    /// Its rows, as many cells as columns.
+    pub rows: Vec<Vec<Cell>>,
+}
+
+/// A column of a plain table.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct SectionColumn {
+    /// Its name.
+    pub name: String,
+    /// Whether it is sorted as numbers.
+    pub is_number: bool,
+}
+
+/// A cell of a plain table.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Cell {
+    /// Its text.
+    pub text: String,
+    /// How it is meant.
+    pub mark: Mark,
+    /// A file beside the page.
+    pub link: Option<String>,
+}
+
+/// How a cell is meant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Mark {
+    /// Neither.
+    #[default]
+    None,
+    /// As it should be.
+    Good,
+    /// To be minded.
+    Warning,
+    /// Wrong.
+    Bad,
+    /// Less important.
+    Soft,
 }
 
 /// How a finding is meant.

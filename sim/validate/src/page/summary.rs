@@ -20,6 +20,9 @@ pub(super) fn header(html: &mut Html, page: &Page) {
         });
     }
     html.element("nav", &[("aria-label", &"Sections")], |html| {
+        for (i, section) in page.sections.iter().enumerate() {
+            html.leaf("a", &[("href", &format_args!("#{}", super::sections::anchor(i)))], &section.title);
+        }
         for part in PARTS.iter().filter(|part| (part.has)(page)) {
             html.leaf("a", &[("href", &format_args!("#{}", part.id))], part.title);
         }

@@ -47,6 +47,24 @@ pub(super) fn table<'c>(
     n: usize,
     rows: impl FnOnce(&mut Html),
 ) {
+    framed(html, columns.into_iter().map(|c| Head { name: c.name, class: c.class }), n, rows);
+}
+
+/// Head of a column; the class is that of a [`Column`].
+pub(super) struct Head<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// Its class.
+    pub class: &'static str,
+}
+
+/// A table with any heads.
+pub(super) fn framed<'h>(
+    html: &mut Html,
+    heads: impl IntoIterator<Item = Head<'h>>,
+    n: usize,
+    rows: impl FnOnce(&mut Html),
+) {
     if n >= FILTER_FROM {
         html.raw("<div class=\"tools\"><input type=\"search\" placeholder=\"Filter\" aria-label=\"Filter rows\">");
         html.leaf("output", &[], format_args!("{n} rows")).raw("</div>");
@@ -54,9 +72,9 @@ pub(super) fn table<'c>(
     html.raw(
         "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Table\"><table class=\"data\"><thead><tr>",
     );
-    for column in columns {
-        html.element("th", &[("class", &column.class), ("scope", &"col")], |html| {
-            html.leaf("button", &[("type", &"button")], column.name);
+    for head in heads {
+        html.element("th", &[("class", &head.class), ("scope", &"col")], |html| {
+            html.leaf("button", &[("type", &"button")], head.name);
         });
     }
     html.raw("</tr></thead><tbody>\n");

@@ -61,6 +61,12 @@ fn evil() -> Page {
             observer: text(),
         }],
         recipe: text(),
+        sections: vec![Section {
+            title: text(),
+            lead: text(),
+            columns: vec![SectionColumn { name: text(), is_number: true }, SectionColumn::default()],
+            rows: vec![vec![Cell { text: text(), mark: Mark::Bad, link: Some(text()) }, Cell::default()]],
+        }],
         notes: vec![text()],
     }
 }

@@ -1,5 +1,8 @@
 //! The table of groups: one file per group, one line each.
 
+mod enumerate;
+mod info;
+mod multi;
 mod open_close;
 
 use crate::{Case, Subject};
@@ -17,7 +20,7 @@ pub struct Group {
 }
 
 /// Every group, in the order in which they run.
-pub static GROUPS: &[Group] = &[open_close::GROUP];
+pub static GROUPS: &[Group] = &[enumerate::GROUP, info::GROUP, open_close::GROUP, multi::GROUP];
 
 /// Every case of every group.
 pub fn cases(subject: &Subject) -> Vec<Case> {

@@ -1,0 +1,5 @@
+//! Defects of kind capability.
+
+use super::Defect;
+
+pub(super) static DEFECTS: &[Defect] = &[];

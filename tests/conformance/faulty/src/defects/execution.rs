@@ -1,0 +1,5 @@
+//! Defects of kind execution.
+
+use super::Defect;
+
+pub(super) static DEFECTS: &[Defect] = &[];

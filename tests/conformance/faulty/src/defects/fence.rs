@@ -1,0 +1,5 @@
+//! Defects of kind fence.
+
+use super::Defect;
+
+pub(super) static DEFECTS: &[Defect] = &[];

@@ -1,0 +1,5 @@
+//! Defects of kind memory.
+
+use super::Defect;
+
+pub(super) static DEFECTS: &[Defect] = &[];

@@ -1,0 +1,5 @@
+//! Defects of kind robust.
+
+use super::Defect;
+
+pub(super) static DEFECTS: &[Defect] = &[];
