@@ -3,6 +3,7 @@
 mod enumerate;
 mod info;
 mod multi;
+mod numerics;
 mod open_close;
 
 use crate::{Case, Subject};
@@ -20,7 +21,7 @@ pub struct Group {
 }
 
 /// Every group, in the order in which they run.
-pub static GROUPS: &[Group] = &[enumerate::GROUP, info::GROUP, open_close::GROUP, multi::GROUP];
+pub static GROUPS: &[Group] = &[enumerate::GROUP, info::GROUP, open_close::GROUP, multi::GROUP, numerics::OPS];
 
 /// Every case of every group.
 pub fn cases(subject: &Subject) -> Vec<Case> {
