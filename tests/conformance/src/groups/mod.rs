@@ -21,7 +21,9 @@ pub struct Group {
 }
 
 /// Every group, in the order in which they run.
-pub static GROUPS: &[Group] = &[enumerate::GROUP, info::GROUP, open_close::GROUP, multi::GROUP, numerics::OPS];
+pub static GROUPS: &[Group] = &[enumerate::GROUP, info::GROUP, open_close::GROUP, multi::GROUP, numerics::OPS, numerics::SATURATION, numerics::ROUNDING,
+    numerics::PADDING, numerics::AXIS, numerics::TABLES, numerics::FUSION, numerics::DETERMINISM, numerics::FLOAT,
+    numerics::MODELS];
 
 /// Every case of every group.
 pub fn cases(subject: &Subject) -> Vec<Case> {

@@ -10,6 +10,11 @@ mod device;
 mod execution;
 mod fence;
 mod memory;
+mod numeric;
+mod numeric_form;
+mod numeric_rest;
+mod numeric_rounding;
+mod numeric_window;
 mod robust;
 
 use crate::Behaviour;
@@ -51,4 +56,8 @@ pub static DEFECTS: &[&[Defect]] = &[
     blob::DEFECTS,
     execution::DEFECTS,
     robust::DEFECTS,
+    numeric_rounding::DEFECTS,
+    numeric_window::DEFECTS,
+    numeric_form::DEFECTS,
+    numeric_rest::DEFECTS,
 ];

@@ -31,7 +31,7 @@ pub(super) struct Build {
 }
 
 /// The type of data with parameters.
-pub(super) fn typed(data: &Tensor, quant: Option<QuantParams>) -> TensorType {
+fn typed(data: &Tensor, quant: Option<QuantParams>) -> TensorType {
     match quant {
         Some(quant) => data.ty().quantized(quant),
         None => data.ty(),

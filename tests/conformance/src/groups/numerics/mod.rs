@@ -11,16 +11,32 @@
 //! Invariants: the reference decides every expected value; integers are compared exactly; a program that the device
 //! refuses is counted and never passes for a checked one.
 
+mod axis;
 mod build;
 mod check;
 mod compare;
+mod determinism;
 mod draw;
 mod fixed;
+mod float;
 mod forms;
+mod fusion;
 mod hints;
+mod models;
 mod op;
+mod padding;
+mod products;
+mod rounding;
+mod saturation;
+mod tables;
 
-use super::Group;
-
-/// The groups G.1 to G.10.
-pub(super) const OPS: Group = op::GROUP;
+pub(super) use axis::GROUP as AXIS;
+pub(super) use determinism::GROUP as DETERMINISM;
+pub(super) use float::GROUP as FLOAT;
+pub(super) use fusion::GROUP as FUSION;
+pub(super) use models::GROUP as MODELS;
+pub(super) use op::GROUP as OPS;
+pub(super) use padding::GROUP as PADDING;
+pub(super) use rounding::GROUP as ROUNDING;
+pub(super) use saturation::GROUP as SATURATION;
+pub(super) use tables::GROUP as TABLES;

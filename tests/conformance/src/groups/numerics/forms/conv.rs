@@ -170,7 +170,12 @@ pub(super) fn product(
     // In the Q31 modes neither a residual nor a real result has a rounding of its own.
     let rne = form.mode.is_none_or(|m| m == RequantMode::Fp32Rne);
     let fusion = if rne { draw.size(0, 6) } else { draw.size(0, 1) };
-    let dtype = if real || (fusion == 5 && form.mode.is_some()) { DataType::F32 } else { form.dtype };
+    let dtype = match fusion {
+        _ if real => DataType::F32,
+        5 if form.mode.is_some() => DataType::F32,
+        3 | 4 if draw.once_in(4) => DataType::S16,
+        _ => form.dtype,
+    };
     if dtype.is_float() {
         node.requant = None;
     }

@@ -41,14 +41,18 @@ pub(super) fn binary(form: &Form, draw: &mut Draw) -> Option<Sample> {
     let a = build.input(data, params.clone());
     let other = other_dims(draw, &dims);
     let moves = matches!(form.op, "Max" | "Min");
-    let quant = if moves { params.clone() } else { draw.params(form.dtype) };
-    let data = draw.data(form.dtype, &other, quant.as_ref())?;
+    let real = form.op == "PRelu" && draw.once_in(2);
+    let dtype = if real { DataType::F32 } else { form.dtype };
+    let quant = if moves { params.clone() } else { draw.params(dtype) };
+    let data = draw.data(dtype, &other, quant.as_ref())?;
     let b = if draw.once_in(3) { build.constant(data, quant) } else { build.input(data, quant) };
     let mut node = form.node();
     let mut about = format!("{dims:?} and {other:?}");
-    let like = if moves { (form.dtype, params) } else { draw.fit(&build, &node, &[a, b], form.dtype)? };
     let rne = form.mode == Some(RequantMode::Fp32Rne);
-    if rne && form.dtype.bits() == 8 && matches!(form.op, "Add" | "Mul") && draw.once_in(4) {
+    let wider = rne && form.dtype.bits() == 8 && draw.once_in(5);
+    let dtype = if wider { DataType::S16 } else { form.dtype };
+    let like = if moves { (form.dtype, params) } else { draw.fit(&build, &node, &[a, b], dtype)? };
+    if rne && !wider && form.dtype.bits() == 8 && matches!(form.op, "Add" | "Mul") && draw.once_in(4) {
         node.fused.zp_before_round = true;
         about.push_str(", zero point before rounding");
     }

@@ -27,7 +27,8 @@ pub(super) fn make(form: &Form, draw: &mut Draw) -> Option<Sample> {
             inputs.push(build.constant(beta, None));
         }
     }
-    let like = if form.op == "Softmax" { probabilities(form) } else { draw.fit(&build, &node, &inputs, form.dtype)? };
+    let dtype = if form.dtype == DataType::S16 { DataType::S8 } else { form.dtype };
+    let like = if form.op == "Softmax" { probabilities(form) } else { draw.fit(&build, &node, &inputs, dtype)? };
     let about = format!("input {dims:?}, axis {axis}");
     let y = build.one(node, &inputs, like)?;
     build.finish(&[y], about)
