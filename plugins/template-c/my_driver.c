@@ -178,14 +178,14 @@ static int32_t enumerate(void* ctx, uint32_t cap, ottava_device_info_v1* out, ui
         .alignment = 1, .n_memory_types = 1, .memory_types = {OTTAVA_HOST_MEMORY},
         .link = {.mode = OTTAVA_LINK_NATIVE, .latency_ns = 1000}};
     ottava_host_uuid(info.uuid, NAME, NAME);
-    (void)ctx, (void)err, *count = 1;
-    if (cap) *out = info;
-    return OTTAVA_OK;
+    (void)ctx;
+    return ottava_host_one_device(&info, cap, out, count, err);
 }
 
 static int32_t open(void* ctx, const uint8_t uuid[16], ottava_slice opts, ottava_device** out, ottava_error_v1* err) {
     static char device; /* It keeps no state: any address will do. */
     uint8_t mine[16];
+    if (!uuid || !out) return ottava_fail(err, OTTAVA_INVALID_ARGUMENT, "open: uuid or out is NULL");
     ottava_host_uuid(mine, NAME, NAME);
     if (memcmp(uuid, mine, sizeof mine) != 0) return ottava_fail(err, OTTAVA_NOT_FOUND, "no device has this uuid");
     (void)ctx, (void)opts, *out = (ottava_device*)&device;

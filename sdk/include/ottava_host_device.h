@@ -197,6 +197,19 @@ static inline int32_t ottava_no_extension(void* ctx, ottava_str name, ottava_ext
     (void)ctx, (void)name, (void)out;
     return OTTAVA_NOT_FOUND;
 }
+/* Enumerates the only device of a driver. An element may be longer than this header knows, never shorter. */
+static inline int32_t ottava_host_one_device(const ottava_device_info_v1* info, uint32_t cap,
+                                             ottava_device_info_v1* out, uint32_t* count, ottava_error_v1* err) {
+    if (!count || (cap && !out)) return ottava_fail(err, OTTAVA_INVALID_ARGUMENT, "enumerate: out or count is NULL");
+    *count = 1;
+    if (!cap) return OTTAVA_OK;
+    if (out->size < sizeof(*out) || out->kind != OTTAVA_KIND_DEVICE_INFO)
+        return ottava_fail(err, OTTAVA_INVALID_ARGUMENT, "enumerate: size or kind of an element");
+    uint32_t size = out->size;
+    *out = *info;
+    out->size = size;
+    return OTTAVA_OK;
+}
 static inline int32_t ottava_no_options(void* ctx, uint32_t cap, ottava_option_v1* out, uint32_t* count,
                                         ottava_error_v1* err) {
     (void)ctx, (void)cap, (void)out;

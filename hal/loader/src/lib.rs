@@ -12,6 +12,7 @@
 //! | `plugin`, `host_table`, `clock` | a loaded driver: what it gets from the host, when it is shut down |
 //! | `candidate` | all of this in the order of abi.md section 7 |
 //! | `foreign`, `once` | reading texts and arrays that a driver returns; warnings that are told once |
+//! | [`raw`] | the tables as they are, for the conformance suite |
 //! | [`adapter`] | the tables as [`ottava_hal::Driver`], [`ottava_hal::Device`], ... |
 //!
 //! **Trust.** The policy decides which libraries may run in the process; one that runs can do anything. The checks here
@@ -38,6 +39,7 @@ mod once;
 mod options;
 mod plugin;
 mod policy;
+pub mod raw;
 mod refusal;
 #[cfg(feature = "rust-door")]
 mod rust_door;

@@ -98,6 +98,8 @@ impl Device for ReferenceDevice {
     }
 
     fn compile(&self, program: &Program, _options: &CompileOptions) -> Result<Arc<dyn Executable>> {
+        // What the table denies does not compile: nobody would know what it means.
+        program.nodes.iter().try_for_each(|n| ottava_ops::lookup(&n.domain, &n.op).map(drop))?;
         let types = |ids: &[ottava_hal::ValueId]| ids.iter().map(|id| program.ty(*id).clone()).collect();
         let interpreter = Interpreter::new(program)?;
         let (inputs, outputs) = (types(&program.inputs), types(&program.outputs));

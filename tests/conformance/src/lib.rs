@@ -31,6 +31,7 @@ mod profile;
 mod report;
 mod repro;
 mod run;
+mod raw;
 mod subject;
 
 pub use case::{Case, Check, Ending, Outcome, Stop, refused, wild};

@@ -20,7 +20,11 @@ fn subject(name: &str) -> Subject {
         "npu" => Arc::new(NpuDriver),
         _ => Arc::new(ReferenceDriver),
     };
-    Subject::first_of(driver).expect("the driver lists devices").expect("the driver has a device")
+    let mut subject = Subject::first_of(driver).expect("the driver lists devices").expect("the driver has a device");
+    let number = |name: &str| std::env::var(name).ok().and_then(|n| n.parse::<u64>().ok());
+    subject.seed = number("OTTAVA_SEED").unwrap_or(subject.seed);
+    subject.stress = number("OTTAVA_STRESS").is_some();
+    subject
 }
 
 fn command(driver: &str, case: &str) -> Command {

@@ -14,6 +14,7 @@ const UNSAFE_ALLOWED: &[&str] = &[
     "hal/loader/",
     "sdk/plugin/",
     "tests/bochs/",
+    "tests/conformance/src/raw.rs",
     "plugins/",
     "compiler/import/src/onnx/mapped.rs",
     "compiler/plan/src/file/map.rs",

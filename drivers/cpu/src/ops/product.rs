@@ -211,7 +211,9 @@ fn typed_bias() -> Predicate {
 
 fn float_bias() -> Predicate {
     needs(Reason::ConstRequired, "a constant f32 bias per channel", |p, n| {
-        bias(n).is_none_or(|id| per_channel(p, n, id))
+        let Some(id) = bias(n) else { return true };
+        let plain = p.ty(id).dtype == DataType::F32 && p.ty(id).quant.is_none();
+        plain && p.value(id).constant.is_some() && per_channel(p, n, id)
     })
 }
 

@@ -317,7 +317,12 @@ impl Device for AbiDevice {
             // SAFETY: key and bytes are valid during the call; the result is checked before it is used.
             unsafe { (self.shared.table().deserialize)(device, &key, bytes, len, &mut raw, err) }
         })?;
-        self.executable("deserialize", raw, head, None)
+        // Head and driver disagree: the bytes of one of them are not those that were saved.
+        let corrupt = |e| match e {
+            Error::Failed { status: Status::Internal, what, .. } => Error::failed(Status::CorruptBlob, what),
+            other => other,
+        };
+        self.executable("deserialize", raw, head, None).map_err(corrupt)
     }
 
     fn alloc(&self, desc: &BufferDesc) -> Result<Arc<dyn Buffer>> {

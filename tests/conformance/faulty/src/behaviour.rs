@@ -1,6 +1,8 @@
 //! Every decision of the driver as a function pointer.
 
-use crate::{Compiled, Core, FaultyBuffer, FaultyDevice, FaultyFence, Job, blob, core, driver, executable, memory, queue};
+use crate::{
+    Compiled, Core, FaultyBuffer, FaultyDevice, FaultyFence, Job, blob, core, driver, executable, memory, queue,
+};
 use ottava_hal::device::{Command, Profile};
 use ottava_hal::fault::Fault;
 use ottava_hal::{
@@ -11,6 +13,9 @@ use ottava_ops::EvalCx;
 use ottava_reference::ReferenceDevice;
 use std::sync::Arc;
 use std::time::Duration;
+
+/// Runs an executable on the tensors of its inputs, and records times if there is a profile.
+pub type Run = fn(&Compiled, Vec<Tensor>, Option<&mut Profile>) -> Result<Vec<Tensor>>;
 
 /// What the driver does where it can be wrong.
 #[derive(Clone, Copy)]
@@ -61,7 +66,7 @@ pub struct Behaviour {
     pub profile: fn(&mut Profile),
 
     pub read_input: fn(&Binding) -> Result<Vec<u8>>,
-    pub run: fn(&Compiled, Vec<Tensor>, Option<&mut Profile>) -> Result<Vec<Tensor>>,
+    pub run: Run,
     /// One operator: where defects of arithmetic go.
     pub node: fn(&EvalCx) -> Result<Vec<Tensor>>,
     pub write_output: fn(&Binding, &[u8]) -> Result<()>,

@@ -1,6 +1,7 @@
 //! The driver: two devices of the same kind, and the option `fault`.
 
 use crate::{Behaviour, DEFECTS, FaultyDevice};
+use ottava_hal::device::{Link, LinkMode};
 use ottava_hal::{
     BlobKey, BlobVerdict, Capability, Device, DeviceInfo, DeviceKind, Driver, DriverInfo, Error, OptionSpec, Options,
     Result,
@@ -53,6 +54,7 @@ pub(crate) fn info(id: &str, memory: u64) -> DeviceInfo {
         simulated: true,
         memory_bytes: memory,
         max_buffer: memory,
+        link: Link { mode: LinkMode::Copy, bytes_per_s: 0.0, latency_ns: 1_000 },
         ..DeviceInfo::new(NAME, id, DeviceKind::Sim)
     }
 }

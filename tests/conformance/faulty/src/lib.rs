@@ -30,6 +30,7 @@ mod queue;
 
 pub use crate::core::{Core, Job};
 pub use behaviour::Behaviour;
+pub use defects::library::{LIBRARY_DEFECTS, LibraryDefect, Make};
 pub use defects::{DEFECTS, Defect};
 pub use device::FaultyDevice;
 pub use driver::FaultyDriver;

@@ -61,6 +61,11 @@ impl FaultyBuffer {
         matches!(*self.storage.read(), Storage::Lent(_))
     }
 
+    /// Takes the bytes away, whoever owns them.
+    pub fn take(&self) -> Box<dyn std::any::Any> {
+        Box::new(std::mem::replace(&mut *self.storage.write(), Storage::Owned(Vec::new())))
+    }
+
     /// A range that is inside.
     pub fn range(&self, offset: usize, len: usize) -> Result<Range<usize>> {
         let end = offset.checked_add(len).filter(|&e| e <= self.size);

@@ -14,7 +14,7 @@ use std::time::Duration;
 const FAULT: &str = "OTTAVA_FAULTY_DEFECT";
 const CASE: &str = "OTTAVA_FAULTY_CASE";
 /// A case that takes longer hangs. The driver without a defect needs a fraction of it on a busy machine.
-const LIMITS: Limits = Limits { time: Duration::from_secs(30), log: 4096 };
+const LIMITS: Limits = Limits { time: Duration::from_secs(15), log: 4096 };
 
 fn subject(fault: &str) -> Subject {
     let driver = FaultyDriver::new(fault).expect("the defect is in the table");

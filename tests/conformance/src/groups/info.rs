@@ -77,7 +77,10 @@ fn option_schema(subject: &Subject) -> Check {
         options.entry(key.clone()).or_insert_with(|| option.default.clone());
         match subject.driver.open(&subject.device, &options) {
             Err(e) if e.status() != Status::NotFound => {
-                return Err(Stop::failed(format!("the default `{}` of option `{key}` is refused: {e}", option.default)));
+                return Err(Stop::failed(format!(
+                    "the default `{}` of option `{key}` is refused: {e}",
+                    option.default
+                )));
             }
             _ => {}
         }

@@ -9,4 +9,7 @@ mod work;
 pub(crate) use holdings::Holdings;
 pub(crate) use net::{Net, basis, case_programs};
 pub(crate) use rng::Rng;
-pub(crate) use work::{Bound, LIMIT, Work, buffer_of, bytes_of, done, expected, first_difference, submit_and_wait};
+pub(crate) use work::{
+    Bound, LIMIT, Work, buffer_of, bytes_of, done, expected, first_difference, guarded_run, random_inputs,
+    submit_and_wait,
+};

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// Longest wait for work that is over in a moment on any device.
-pub(crate) const LIMIT: Duration = Duration::from_secs(10);
+pub(crate) const LIMIT: Duration = Duration::from_secs(5);
 /// What surrounds a binding, and what is in an output before the run.
 const GUARD: u8 = 0xa5;
 const STALE: u8 = 0x5a;
@@ -137,7 +137,9 @@ impl Bound {
     fn check_guards(&self, binding: &Binding, all: &[u8], what: &str) -> Check {
         let end = binding.offset + binding.len;
         let outside = (0..self.step).chain(end..all.len()).find(|i| all.get(*i).is_some_and(|b| *b != GUARD));
-        let words = |i: usize| if i < end { format!("{} in front of", self.step - i) } else { format!("{} behind", i - end + 1) };
+        let words = |i: usize| {
+            if i < end { format!("{} in front of", self.step - i) } else { format!("{} behind", i - end + 1) }
+        };
         match outside {
             None => Ok(()),
             Some(i) => Err(Stop::failed(format!("a byte outside of the binding was written: {} {what}", words(i)))),
@@ -216,4 +218,24 @@ pub(crate) fn first_difference(found: &[u8], want: &[u8]) -> Option<String> {
     let at = found.iter().zip(want).position(|(f, w)| f != w)?;
     let n = found.iter().zip(want).filter(|(f, w)| f != w).count();
     Some(format!("byte {at} is {:#04x}, expected {:#04x} ({n} of {} differ)", found[at], want[at], want.len()))
+}
+
+/// Runs an executable on these inputs with new buffers of the device; its outputs.
+pub(crate) fn guarded_run(
+    device: &dyn Device,
+    exe: Arc<dyn Executable>,
+    inputs: &[Vec<u8>],
+    expected: &[Vec<u8>],
+) -> Result<Vec<Vec<u8>>, Stop> {
+    let step = device.info().alignment.max(64);
+    let place = |bytes: &[u8]| guarded(device, bytes, step);
+    let ins = inputs.iter().map(|x| place(x)).collect::<Result<Vec<_>, Stop>>()?;
+    let outs = expected.iter().map(|y| place(&vec![STALE; y.len()])).collect::<Result<Vec<_>, Stop>>()?;
+    let submission = Submission::dispatch(exe, ins, outs.clone());
+    submit_and_wait(device, &*device.create_queue()?, submission)?;
+    let read = |b: &Binding| {
+        let all = bytes_of(&*b.buffer)?;
+        Ok(all[b.offset..b.offset + b.len].to_vec())
+    };
+    outs.iter().map(read).collect()
 }

@@ -21,7 +21,9 @@ pub(super) static DEFECTS: &[Defect] = &[
     Defect::new("devices_vanish", "B.1", "dev.enumerate.same_each_call", "0 devices", |b| b.devices = vanish),
     Defect::new("uuid_shared", "B.1", "dev.enumerate.unique", "another device", |b| b.devices = shared_uuid),
     Defect::new("listed_does_not_open", "B.1", "dev.enumerate.each_opens", "does not open", |b| b.devices = ghost),
-    Defect::new("alignment_3", "B.2", "dev.info.sane", "power of two", |b| b.info = |i| changed(i, |i| i.alignment = 3)),
+    Defect::new("alignment_3", "B.2", "dev.info.sane", "power of two", |b| {
+        b.info = |i| changed(i, |i| i.alignment = 3)
+    }),
     Defect::new("rate_nan", "B.2", "dev.info.sane", "NaN", |b| b.info = |i| changed(i, |i| i.peak.s8 = f64::NAN)),
     Defect::new("info_changes", "B.2", "dev.info.constant", "changes", |b| {
         b.info = |i| changed(i, |i| i.hw_rev = CALLS.fetch_add(1, Ordering::Relaxed));

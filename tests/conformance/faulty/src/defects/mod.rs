@@ -9,6 +9,7 @@ mod compile;
 mod device;
 mod execution;
 mod fence;
+pub mod library;
 mod memory;
 mod numeric;
 mod numeric_form;

@@ -30,8 +30,8 @@ pub(super) static DEFECTS: &[Defect] = &[
     Defect::new("softmax_last_axis", "G.6", SOFTMAX, "axis 0", |b| {
         b.node = |cx| with(cx, &["Softmax"], |op| op.node.attrs.set("axis", Attr::Int(-1)));
     }),
-    Defect::new("softmax_in_f32", "G.6", SOFTMAX, "q31_double", |b| {
-        b.node = |cx| with(cx, &["Softmax"], |op| op.node.requant = None);
+    Defect::new("softmax_of_255", "G.6", SOFTMAX, "scale", |b| {
+        b.node = |cx| with(cx, &["Softmax"], |op| scale_of(op, 1.0 / 255.0));
     }),
     Defect::new("epsilon_missing", "G.6", NORM, "epsilon were 0", |b| {
         b.node = |cx| with(cx, &["LayerNormalization"], |op| op.node.attrs.set("epsilon", Attr::Float(0.0)));
@@ -58,6 +58,13 @@ pub(super) static DEFECTS: &[Defect] = &[
     Defect::new("residual_after_activation", "G.7", RESIDUAL, "fused residual", |b| b.node = |cx| apart(cx, false)),
     Defect::new("residual_rounds_twice", "G.7", RESIDUAL, "by one", |b| b.node = |cx| apart(cx, true)),
 ];
+
+/// Another scale of the result.
+fn scale_of(op: &mut Op, scale: f32) {
+    if let Some(quant) = op.out_types[0].quant.as_mut() {
+        std::sync::Arc::make_mut(quant).scales[0] = scale;
+    }
+}
 
 /// Changes the entries of a table of bytes.
 fn entries(op: &mut Op, change: impl FnOnce(&mut [u8])) {

@@ -37,15 +37,17 @@ fn samples(subject: &Subject, device: &dyn Device) -> Result<Vec<Sample>, Stop> 
         let axes = vec![[9, 3, 1, 1, 1, 1], [7, 3, 1, 1, 1, 0]];
         let plan = ConvPlan { batch: 3, groups: 1, channels: (5, 17), axes };
         for step in [0, 2, 6] {
-            let sample = conv(&form, &mut Draw::new(subject.seed ^ 0xd0, step, &[]), &plan);
-            for sample in sample {
-                if accepted(device, &sample.program)?.is_some() {
-                    kept.push(sample);
-                }
+            let drawn = conv(&form, &mut Draw::new(subject.seed ^ 0xd0, step, &[]), &plan);
+            if let Some(sample) = drawn.filter(|s| accepted(device, &s.program).is_ok_and(|a| a.is_some())) {
+                kept.push(sample);
             }
         }
     }
-    if kept.is_empty() { Err(Stop::Unsupported("the device accepts no convolution of this case".into())) } else { Ok(kept) }
+    if kept.is_empty() {
+        Err(Stop::Unsupported("the device accepts no convolution of this case".into()))
+    } else {
+        Ok(kept)
+    }
 }
 
 /// One executable, run often with data that changes in between.

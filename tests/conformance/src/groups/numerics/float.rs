@@ -33,7 +33,7 @@ fn pairs(op: &str, values: &[f32]) -> Option<Sample> {
     let a = build.input(Tensor::from_slice(&[n, n], &repeated).ok()?, None);
     let b = build.input(Tensor::from_slice(&[n, n], &values.repeat(n)).ok()?, None);
     let y = build.one(Node::new("n", op, 22), &[a, b], (DataType::F32, None))?;
-    build.finish(&[y], format!("every pair of special values"))
+    build.finish(&[y], "every pair of special values".to_owned())
 }
 
 fn one(op: &str, values: &[f32], about: &str) -> Option<Sample> {
@@ -76,7 +76,7 @@ fn matmul(values: &[f32], m: usize, about: &str) -> Option<Sample> {
     let x = build.input(Tensor::from_slice(&[m, k], &x).ok()?, None);
     let w = build.constant(Tensor::from_slice(&[k, 3], &w).ok()?, None);
     let y = build.one(Node::new("n", "MatMul", 22), &[x, w], (DataType::F32, None))?;
-    build.finish(&[y], format!("{about}"))
+    build.finish(&[y], about.to_owned())
 }
 
 /// Sums whose terms cancel, and whose order matters.

@@ -20,9 +20,7 @@ static MISTAKES: &[(&str, Change)] = &[
     }),
     ("as if the fused clamp were missing", |p| nodes(p, |n| n.fused.clamp.take().is_some())),
     ("as if the fused activation were missing", |p| nodes(p, |n| n.fused.act.take().is_some())),
-    ("as if the residual were missing", |p| {
-        nodes(p, |n| std::mem::take(&mut n.fused.residual) && n.inputs.pop().is_some())
-    }),
+    ("as if the residual were missing", no_residual),
     ("as if the bias were missing", |p| nodes(p, no_bias)),
     ("as if there were no dilation", |p| nodes(p, |n| n.attrs.0.remove("dilations").is_some())),
     ("as if the strides were in the other order", |p| nodes(p, |n| reversed(n, "strides"))),
@@ -72,12 +70,12 @@ fn explains(sample: &Sample, actual: &[Tensor], change: Change) -> bool {
 }
 
 fn nodes(p: &mut Program, change: impl Fn(&mut Node) -> bool) -> bool {
-    p.nodes.iter_mut().map(change).fold(false, |any, changed| any || changed)
+    p.nodes.iter_mut().filter_map(|n| change(n).then_some(())).count() > 0
 }
 
 fn params(p: &mut Program, change: impl Fn(&mut QuantParams) -> bool) -> bool {
     let weights = p.values.iter_mut().filter(|v| v.constant.is_some() && v.ty.shape.rank() > 1);
-    weights.filter_map(|v| v.ty.quant.as_mut()).map(|q| change(Arc::make_mut(q))).fold(false, |any, c| any || c)
+    weights.filter_map(|v| v.ty.quant.as_mut()).filter_map(|q| change(Arc::make_mut(q)).then_some(())).count() > 0
 }
 
 fn first_input(p: &mut Program, change: impl Fn(&mut QuantParams) -> bool) -> bool {
@@ -87,6 +85,16 @@ fn first_input(p: &mut Program, change: impl Fn(&mut QuantParams) -> bool) -> bo
 
 fn mode(node: &mut Node, mode: RequantMode) -> bool {
     node.requant.is_some_and(|m| m != mode) && node.requant.replace(mode).is_some()
+}
+
+/// A residual of nothing: without one the sum would be rescaled in another way.
+fn no_residual(p: &mut Program) -> bool {
+    let fused: Vec<_> = p.nodes.iter().filter(|n| n.fused.residual).filter_map(|n| n.inputs.last().copied()?).collect();
+    let mut scales = fused.into_iter().filter_map(|id| p.values[id.0].ty.quant.clone().map(|q| (id, q)));
+    let Some((id, mut quant)) = scales.next() else { return false };
+    Arc::make_mut(&mut quant).scales.fill(1e-30);
+    p.values[id.0].ty.quant = Some(quant);
+    true
 }
 
 fn no_bias(node: &mut Node) -> bool {

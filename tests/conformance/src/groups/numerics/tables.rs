@@ -34,7 +34,7 @@ fn lut(x: Tensor, table: Tensor, about: &str) -> Option<Sample> {
     let x = build.input(x, Some(QuantParams::per_tensor(0.05, 0)));
     let table = build.constant(table, None);
     let y = build.one(Node { domain: "ottava".into(), ..Node::new("n", "Lut", 1) }, &[x, table], like)?;
-    build.finish(&[y], format!("{about}"))
+    build.finish(&[y], about.to_owned())
 }
 
 /// Random tables, looked up with every byte.
@@ -81,18 +81,22 @@ fn softmax(subject: &Subject) -> Check {
     data[..33].fill(127);
     data[33..66].fill(-128);
     data[66..99].iter_mut().enumerate().for_each(|(i, v)| *v = if i == 7 { 127 } else { -128 });
-    let x = Tensor::from_ints(DataType::S8, &[20, 33], &data)?;
+    let long = Tensor::from_ints(DataType::S8, &[20, 33], &data)?;
+    let short: Vec<i64> = (0..400 * 3).map(|_| rng.below(256) as i64 - 128).collect();
+    let short = Tensor::from_ints(DataType::S8, &[400, 3], &short)?;
     let mut samples = Vec::new();
-    for scale in [0.001, 0.02, 0.1, 1.0, 20.0] {
-        for mode in [RequantMode::Fp32Rne, RequantMode::Q31Double] {
-            for axis in [-1, 0] {
-                let mut node = Node::new("n", "Softmax", 22);
-                node.attrs.set("axis", Attr::Int(axis));
-                node.requant = Some(mode);
-                let params = Some(QuantParams::per_tensor(scale, 11));
-                let like = (DataType::S8, Some(QuantParams::per_tensor(1.0 / 256.0, -128)));
-                let about = format!("scale {scale}, axis {axis}, {}", mode.name());
-                samples.extend(single(node, (x.clone(), params), like, &about));
+    for x in [long, short] {
+        for scale in [0.001, 0.02, 0.1, 1.0, 20.0] {
+            for mode in [RequantMode::Fp32Rne, RequantMode::Q31Double] {
+                for axis in [-1, 0] {
+                    let mut node = Node::new("n", "Softmax", 22);
+                    node.attrs.set("axis", Attr::Int(axis));
+                    node.requant = Some(mode);
+                    let params = Some(QuantParams::per_tensor(scale, 11));
+                    let like = (DataType::S8, Some(QuantParams::per_tensor(1.0 / 256.0, -128)));
+                    let about = format!("scale {scale}, axis {axis}, {}", mode.name());
+                    samples.extend(single(node, (x.clone(), params), like, &about));
+                }
             }
         }
     }
