@@ -26,6 +26,14 @@ OTTAVA_S12=full cargo test --release --target-dir target/full -p ottava-e2e --te
 
 step "The quantized set on every variant of the GPU drivers"
 OTTAVA_GPU=full cargo test --release --target-dir target/full -p ottava-e2e --test gpu_networks -- --nocapture
+OTTAVA_GPU=full cargo test --release --target-dir target/full -p ottava-e2e --test gpu_operators --test gpu_vectors -- --nocapture
+
+step "GPU drivers: every case with every size of a work-group, opened 1000 times, 10,000 submissions"
+OTTAVA_GPU=full cargo test --release --target-dir target/full -p ottava-driver-opencl -p ottava-driver-vulkan -- \
+    --include-ignored --nocapture
+
+step "OpenCL kernels in Oclgrind: races, bytes that nobody has written, wrong calls"
+bash tests/lib/oclgrind.sh target/full
 
 step "CPU kernels on emulated AArch64 CPUs"
 bash tests/lib/aarch64.sh target/full

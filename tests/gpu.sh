@@ -15,7 +15,7 @@ step "Devices"
 cargo run --release --quiet -- devices --why
 
 step "The drivers: memory, queues, fences, lost devices, caches, operator cases"
-cargo test --release -p ottava-driver-vulkan -p ottava-driver-opencl -p ottava-gpu --no-fail-fast
+OTTAVA_GPU=full cargo test --release -p ottava-driver-vulkan -p ottava-driver-opencl -p ottava-gpu --no-fail-fast
 
 step "Operators, products and networks, bit for bit"
 OTTAVA_GPU=full cargo test --release -p ottava-e2e --test gpu_operators --test gpu_products --test gpu_networks \

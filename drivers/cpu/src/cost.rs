@@ -14,32 +14,11 @@ pub(crate) fn estimate(program: &Program, isa: Isa, threads: usize) -> Cost {
     let ns = |node: &Node| {
         let typed = node.input(0).is_some_and(|id| program.ty(id).quant.is_some());
         let per_ns = if typed { bytes } else { floats } * threads.max(1) as u64;
-        (macs(program, node) / per_ns).max(traffic(program, node) / BYTES_PER_NS).saturating_add(NODE_NS)
+        (program.macs(node) / per_ns).max(traffic(program, node) / BYTES_PER_NS).saturating_add(NODE_NS)
     };
     let bytes = program.values.iter().filter_map(|v| v.ty.byte_len()).fold(0u64, |n, b| n.saturating_add(b as u64));
     let time_ns = program.nodes.iter().map(ns).fold(0u64, u64::saturating_add);
     Cost { time_ns, workspace_bytes: bytes, ..Cost::default() }
-}
-
-/// Multiply-adds of a product: outputs times weights per output channel; 0 for everything else.
-fn macs(program: &Program, node: &Node) -> u64 {
-    let elements = |id| program.ty(id).shape.elements().unwrap_or(0) as u64;
-    let (Some(w), Some(&y)) = (node.input(1), node.outputs.first()) else { return 0 };
-    let dims = program.ty(w).shape.known().unwrap_or_default();
-    let channels = match (node.op.as_str(), dims.as_slice()) {
-        ("Conv", [out, ..]) => *out,
-        ("Gemm", [a, b]) => {
-            if node.attrs.int("transB", 0) == Ok(0) {
-                *b
-            } else {
-                *a
-            }
-        }
-        ("MatMul", [outer @ .., _, n]) => outer.iter().product::<usize>() * n,
-        ("MatMul", [_]) => 1,
-        _ => return 0,
-    };
-    elements(y).saturating_mul(elements(w) / (channels as u64).max(1))
 }
 
 /// Bytes read and written.

@@ -7,9 +7,11 @@
 #define S16 5
 #define U16 6
 #define S32 7
+#define S64 8
 #define F16 9
 #define BF16 10
 #define F32 11
+#define BOOL 12
 
 // Requantization modes (numerics.md section 3).
 #define FP32_RNE 1
@@ -18,7 +20,7 @@
 
 // Elements in one 32-bit word.
 int per_word(int dtype) {
-    if (dtype == S8 || dtype == U8) return 4;
+    if (dtype == S8 || dtype == U8 || dtype == BOOL) return 4;
     if (dtype == S32 || dtype == F32) return 1;
     return 2;
 }
@@ -26,7 +28,7 @@ int per_word(int dtype) {
 // An integer element of a word.
 int lane_int(uint word, int dtype, int lane) {
     if (dtype == S8) return TO_INT(word << (24 - 8 * lane)) >> 24;
-    if (dtype == U8) return TO_INT((word >> (8 * lane)) & 255u);
+    if (dtype == U8 || dtype == BOOL) return TO_INT((word >> (8 * lane)) & 255u);
     if (dtype == S16) return TO_INT(word << (16 - 16 * lane)) >> 16;
     if (dtype == U16) return TO_INT((word >> (16 * lane)) & 65535u);
     return TO_INT(word);
@@ -34,7 +36,7 @@ int lane_int(uint word, int dtype, int lane) {
 
 // An integer element at its place in a word, the other bits 0.
 uint int_lane(int value, int dtype, int lane) {
-    if (dtype == S8 || dtype == U8) return (TO_UINT(value) & 255u) << (8 * lane);
+    if (dtype == S8 || dtype == U8 || dtype == BOOL) return (TO_UINT(value) & 255u) << (8 * lane);
     if (dtype == S16 || dtype == U16) return (TO_UINT(value) & 65535u) << (16 * lane);
     return TO_UINT(value);
 }
@@ -60,17 +62,31 @@ uint float_lane(float value, int dtype, int lane) {
     return BITS_OF(value);
 }
 
+// The dot product of two words of four s8.
+int dot_words(uint a, uint b) {
+#ifdef DOT_WORDS
+    return DOT_WORDS(a, b);
+#else
+    int p0 = (TO_INT(a << 24) >> 24) * (TO_INT(b << 24) >> 24);
+    int p1 = (TO_INT(a << 16) >> 24) * (TO_INT(b << 16) >> 24);
+    int p2 = (TO_INT(a << 8) >> 24) * (TO_INT(b << 8) >> 24);
+    int p3 = (TO_INT(a) >> 24) * (TO_INT(b) >> 24);
+    return p0 + p1 + p2 + p3;
+#endif
+}
+
+// By the bits: a compiler may take every number for equal to itself.
+bool is_nan(float v) { return (BITS_OF(v) & 0x7FFFFFFFu) > 0x7F800000u; }
+
 int clamp_int(int v, int lo, int hi) { return v < lo ? lo : (v > hi ? hi : v); }
 
 // Round to nearest, ties to even, add the zero point, saturate. The clamp comes first, so that the conversion is always
-// of a number that fits; NaN becomes the zero point.
+// of a number that fits; NaN becomes the least value.
 int round_to_int(float t, int zp, int lo, int hi) {
     float low = TO_FLOAT(lo - zp);
     float high = TO_FLOAT(hi - zp);
-    if (t >= high) return hi;
-    if (t <= low) return lo;
-    if (!(t == t)) return clamp_int(zp, lo, hi);
-    return clamp_int(TO_INT(ROUND_EVEN(t)) + zp, lo, hi);
+    float above = t > low && !is_nan(t) ? t : low;
+    return TO_INT(ROUND_EVEN(above < high ? above : high)) + zp;
 }
 
 // 2^e as a float, e in -126..127.
@@ -107,7 +123,7 @@ float next_down(float v) { return FLOAT_OF(BITS_OF(v) - 1u); }
 // The device's own division may be wrong in its last bits: exact remainders decide between neighbours, and no quotient
 // of two floats lies half way between two floats.
 float quotient(float x, float scale) {
-    if (!(x == x)) return x;
+    if (is_nan(x)) return x;
     float size = ABS_FLOAT(x);
     int exponent = TO_INT((BITS_OF(scale) >> 23) & 255u) - 127;
     EXACT unit = FLOAT_OF((BITS_OF(scale) & 0x007FFFFFu) | 0x3F800000u);

@@ -7,6 +7,11 @@
 #define TO_ULONG(v) ((ulong)(v))
 #endif
 
+#if defined(DOT) && defined(cl_khr_integer_dot_product)
+#define DOT_WORDS(a, b) dot_4x8packed_ss_int(a, b)
+#endif
+#define UNROLL _Pragma("unroll")
+
 // The host passes specialization constants by name: -DNAME=value.
 #define SPEC(slot, name, value)
 #define KERNEL(name) __kernel void name(

@@ -8,6 +8,15 @@
 #define TO_ULONG(v) uint64_t(v)
 #endif
 
+#ifdef DOT
+#extension GL_EXT_spirv_intrinsics : require
+// OpSDotKHR of two words of four bytes.
+spirv_instruction(extensions = ["SPV_KHR_integer_dot_product"], capabilities = [6019, 6018], id = 4450)
+int signed_dot(uint a, uint b, spirv_literal int format);
+#define DOT_WORDS(a, b) signed_dot(a, b, 0)
+#endif
+#define UNROLL [[unroll]]
+
 #define SPEC(slot, name, value) layout(constant_id = slot) const int name = value;
 #define KERNEL(name)
 #define IN(slot, name) layout(std430, set = 0, binding = slot) readonly restrict buffer Block##slot { uint name[]; };

@@ -141,11 +141,6 @@ impl<'p> Builder<'p> {
         Form::ALL.into_iter().find(|f| self.places[id.0][*f as usize].is_some()).unwrap_or(Form::Plain)
     }
 
-    /// Whether a value lies in a form without any work.
-    pub(crate) fn has(&self, id: ValueId, form: Form) -> Result<bool> {
-        Ok(self.data(id).is_some() || self.lying(id, form)?.is_some())
-    }
-
     fn lying(&self, id: ValueId, form: Form) -> Result<Option<Buf>> {
         if let Some(buf) = self.places[id.0][form as usize] {
             return Ok(Some(buf));
@@ -166,7 +161,8 @@ impl<'p> Builder<'p> {
         if let Some(buf) = self.lying(id, form)? {
             return Ok(buf);
         }
-        if let Some(data) = self.data(id) {
+        // A constant lies in its plain form once it has been read.
+        if let (Some(data), None) = (self.data(id), self.places[id.0][Form::Plain as usize]) {
             let buf = self.constant(data.bytes())?;
             self.places[id.0][Form::Plain as usize] = Some(buf);
             return self.read(id, form);
@@ -272,7 +268,12 @@ impl<'p> Builder<'p> {
         outside: u32,
         into: Buf,
     ) -> Result<()> {
-        let real: Vec<_> = axes.iter().filter(|a| a.0 != 1).collect();
+        // Elements of 8 bytes move as pairs of words.
+        let pair = element_bytes / 4 == 2;
+        let (element_bytes, times) = if pair { (4, 2) } else { (element_bytes, 1) };
+        let mut axes: Vec<_> = axes.iter().map(|a| (a.0, a.1, a.2 * times)).collect();
+        axes.extend(pair.then_some((2, 2, 1)));
+        let (real, first): (Vec<_>, _) = (axes.iter().filter(|a| a.0 != 1).collect(), first * times);
         if real.len() > 6 {
             return Err(Error::unsupported(Reason::Rank, "more than 6 axes to rearrange"));
         }
@@ -285,7 +286,7 @@ impl<'p> Builder<'p> {
         for &&(padded, extent, stride) in &real {
             params.extend([padded as u32, extent as u32, stride as u32]);
         }
-        params.push(first as u32);
+        params.extend([first as u32, 6 - real.len() as u32]);
         self.launch(&Launch {
             kernel: "relayout",
             defines: &[],

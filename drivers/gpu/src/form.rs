@@ -38,7 +38,7 @@ pub(crate) struct Stored {
 /// Bytes of an element in a buffer; 4-bit elements do not lie there.
 pub(crate) fn element_bytes(dtype: DataType) -> Result<usize> {
     match dtype.bits() {
-        bits @ (8 | 16 | 32) => Ok(bits / 8),
+        bits @ (8 | 16 | 32 | 64) => Ok(bits / 8),
         _ => Err(Error::unsupported(Reason::Dtype, format!("{dtype} elements in a kernel"))),
     }
 }
@@ -48,7 +48,7 @@ impl Stored {
         let dims = ty.shape.known();
         let dims = dims.ok_or_else(|| Error::unsupported(Reason::DynamicShape, "a shape is only known at run time"))?;
         let element_bytes = element_bytes(ty.dtype)?;
-        let lanes = 4 / element_bytes;
+        let lanes = (4 / element_bytes).max(1);
         let mut axes: Vec<Axis> =
             dims.iter().enumerate().map(|(axis, &extent)| Axis { axis, extent, padded: extent }).collect();
         if form == Form::Image {

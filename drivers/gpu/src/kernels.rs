@@ -49,6 +49,24 @@ pub const PRELUDE_CL: &str = include_str!("../kernels/prelude.cl");
 pub const ARITHMETIC: &str = include_str!("../kernels/arithmetic.h");
 
 macro_rules! kernel {
+    // A kernel with further texts in front, and the macros of a variant.
+    ($name:literal, $buffers:literal, with [$($part:literal),*]) => {
+        kernel!($name, $buffers, with [$($part),*], $name, [], [])
+    };
+    ($name:literal, $buffers:literal, with [$($part:literal),*], $spirv:literal, [$($define:literal),*], [$($need:ident),*]) => {
+        Kernel {
+            name: $name,
+            text: concat!(
+                $(include_str!(concat!("../kernels/", $part)),)*
+                include_str!(concat!("../kernels/", $name, ".kernel"))
+            ),
+            spirv: include_bytes!(concat!("../kernels/spirv/", $spirv, ".spv")),
+            defines: &[$($define),*],
+            spec: &[],
+            needs: &[$(Feature::$need),*],
+            buffers: $buffers,
+        }
+    };
     ($name:literal, $buffers:literal) => {
         kernel!($name, $buffers, [], $name, [], [])
     };
@@ -69,8 +87,48 @@ macro_rules! kernel {
     };
 }
 
+/// A kernel of products: its end is in a file of its own.
+macro_rules! product {
+    ($name:literal, $buffers:literal, [$($spec:literal),*], $spirv:literal, [$($define:literal),*], [$($need:ident),*]) => {
+        Kernel {
+            text: concat!(include_str!("../kernels/product.h"), include_str!(concat!("../kernels/", $name, ".kernel"))),
+            ..kernel!($name, $buffers, [$($spec),*], $spirv, [$($define),*], [$($need),*])
+        }
+    };
+}
+
 /// Every kernel.
-pub static KERNELS: &[Kernel] = &[kernel!("convert", 4), kernel!("relayout", 3)];
+pub static KERNELS: &[Kernel] = &[
+    kernel!("binary", 5, with["functions.h"]),
+    kernel!("cast", 3, with["functions.h"]),
+    kernel!("concat", 6, with["functions.h"]),
+    kernel!("convert", 4),
+    product!("depthwise", 6, ["END"], "depthwise", [], []),
+    product!("depthwise", 6, ["END"], "depthwise.real", ["REAL"], []),
+    kernel!("fixed_point", 4, with["fixed.h"]),
+    kernel!("frame", 3),
+    kernel!("lut", 4),
+    kernel!("norm", 5, with["functions.h"]),
+    kernel!("norm", 5, with["functions.h"], "norm.wide", ["WIDE"], [Int64]),
+    kernel!("pack", 3),
+    kernel!("pack", 3, [], "pack.real", ["REAL"], []),
+    kernel!("pick", 4, with["functions.h"]),
+    kernel!("pool", 4, with["functions.h"]),
+    product!("product", 6, ["END"], "product", [], []),
+    product!("product", 6, ["END"], "product.real", ["REAL"], []),
+    product!("product", 6, ["END"], "product.dot", ["DOT"], [Dot]),
+    product!("product", 6, ["END"], "product.single", ["SINGLE"], []),
+    product!("product", 6, ["END"], "product.real.single", ["REAL", "SINGLE"], []),
+    product!("product", 6, ["END"], "product.dot.single", ["DOT", "SINGLE"], [Dot]),
+    kernel!("reduce", 5, with["functions.h"]),
+    kernel!("relayout", 3),
+    kernel!("resample", 4, with["functions.h"]),
+    kernel!("selftest", 3),
+    kernel!("softmax", 5, with ["functions.h", "fixed.h"]),
+    kernel!("softmax", 5, with ["functions.h", "fixed.h"], "softmax.wide", ["WIDE"], [Int64]),
+    kernel!("take", 4, with["functions.h"]),
+    kernel!("unary", 3, with["functions.h"]),
+];
 
 /// The kernel of a name and set of macros; a missing one is an error of this crate that its tests find.
 pub(crate) fn find(name: &str, defines: &[&str]) -> Option<&'static Kernel> {

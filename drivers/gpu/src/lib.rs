@@ -12,19 +12,29 @@
 //! 3. `recipe`: launches, their buffers, and what must be finished before what;
 //! 4. `form`, `builder`, `arena`: values, the orders of their elements, and where they lie;
 //! 5. `ops`: one file per operator and the operator table: capability rows and lowering;
+//! 6. `engine`: the queue of a driver: waits, deadlines, failures, and a worker thread;
+//! 7. `selftest`: questions that show whether a device computes as the contract says;
+//! 8. `blob`, `cost`: the bytes of an executable, and what it is expected to cost.
 //!
 //! Invariants: every buffer is a list of 32-bit words (8- and 16-bit elements are taken out of words with shifts), so a
 //! kernel needs no storage feature; all extents are fixed when a recipe is made; integer results are those of
 //! `refmath` on every device that passes the self-test; a node that is accepted is run (acceptance *is* lowering).
 
 mod arena;
+pub mod blob;
 mod builder;
+mod cost;
+pub mod engine;
 mod form;
 mod kernels;
 mod ops;
 mod recipe;
+pub mod selftest;
 mod target;
+#[doc(hidden)]
+pub mod testing;
 
+pub use cost::estimate;
 pub use form::Form;
 pub use kernels::{ARITHMETIC, Feature, KERNELS, Kernel, PRELUDE_CL, PRELUDE_GLSL};
 pub use recipe::{Dispatch, Place, Recipe, Slice, Step};

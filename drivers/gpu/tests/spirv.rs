@@ -1,5 +1,6 @@
 //! The SPIR-V beside the kernels is what their text compiles to. `OTTAVA_WRITE_SPIRV=1` writes it anew.
 
+use ottava_gpu::testing::skip;
 use ottava_gpu::{ARITHMETIC, KERNELS, Kernel, PRELUDE_GLSL};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -48,15 +49,4 @@ fn spirv_is_that_of_the_text() {
         }
     }
     assert!(stale.is_empty(), "stale: {stale:?}; OTTAVA_WRITE_SPIRV=1 cargo test -p ottava-gpu --test spirv");
-}
-
-/// Says on the error output and in the list of skipped tests what was not run.
-fn skip(what: &str, why: &str) {
-    eprintln!("skipped: {what}: {why}");
-    if let Some(log) = std::env::var_os("OTTAVA_SKIP_LOG") {
-        use std::io::Write;
-        let file = std::fs::OpenOptions::new().append(true).create(true).open(log);
-        let written = file.and_then(|mut f| writeln!(f, "{what}: {why}"));
-        written.expect("the list of skipped tests can be written");
-    }
 }

@@ -2,6 +2,7 @@
 
 use ottava_hal::Program;
 use ottava_npu::Counters;
+use ottava_npu::program::{Step, Work};
 use ottava_npu::timing::Timed;
 use std::collections::BTreeMap;
 
@@ -22,14 +23,29 @@ pub struct NodeCycles {
     pub dram_bytes: u64,
     /// Multiply-accumulates.
     pub macs: u64,
+    /// Bytes of results that stay on the chip for the nodes that read them.
+    pub kept_on_chip: u64,
+}
+
+/// Per node: the bytes that its stores leave on the chip.
+fn kept(steps: &[Step]) -> BTreeMap<u32, u64> {
+    let mut kept = BTreeMap::new();
+    for step in steps {
+        let (Some(node), Work::Store { to, .. }) = (step.node, &step.work) else { continue };
+        if let Some(tile) = to.local() {
+            *kept.entry(node).or_insert(0) += tile.units();
+        }
+    }
+    kept
 }
 
 /// The cycles of each node, in the order of the program; a node without steps, such as a view, has none.
 pub(crate) fn cycles(program: &Program, timed: &Timed) -> Vec<NodeCycles> {
     let Timed { steps, costs, timing } = timed;
-    let times = timing.nodes(steps, costs);
+    let (times, kept) = (timing.nodes(steps, costs), kept(steps));
     let one = |(index, node): (usize, &ottava_hal::Node)| {
-        let found = u32::try_from(index).ok().and_then(|i| times.get(&i)).copied().unwrap_or_default();
+        let number = u32::try_from(index).ok();
+        let found = number.and_then(|i| times.get(&i)).copied().unwrap_or_default();
         let counters = found.counters;
         NodeCycles {
             node: node.name.clone(),
@@ -38,6 +54,7 @@ pub(crate) fn cycles(program: &Program, timed: &Timed) -> Vec<NodeCycles> {
             stalls: found.stalls(),
             dram_bytes: counters.dram_bytes_read.saturating_add(counters.dram_bytes_written),
             macs: counters.macs,
+            kept_on_chip: number.and_then(|i| kept.get(&i)).copied().unwrap_or(0),
             counters,
         }
     };

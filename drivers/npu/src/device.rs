@@ -132,7 +132,7 @@ impl NpuDevice {
             builder.begin(i);
             kernels::lower(&mut builder, node).map_err(at_node)?;
         }
-        builder.finish()
+        builder.finish(&self.settings.config, self.settings.fusion)
     }
 
     fn stream(&self, lowered: Lowered) -> Stream {

@@ -22,6 +22,8 @@ pub(crate) struct Settings {
     pub memory: u64,
     /// Saved streams carry a checksum.
     pub crc: bool,
+    /// Values stay on the chip between steps where that is not slower.
+    pub fusion: bool,
 }
 
 /// The options that exist.
@@ -37,6 +39,10 @@ pub(crate) fn schema() -> Vec<OptionSpec> {
             allowed: vec!["off".into(), "on".into()],
             ..OptionSpec::new("crc", "off", "command streams carry a checksum")
         },
+        OptionSpec {
+            allowed: vec!["off".into(), "on".into()],
+            ..OptionSpec::new("fusion", "on", "values stay on the chip between layers where that is not slower")
+        },
     ]
 }
 
@@ -49,12 +55,8 @@ pub(crate) fn parse(options: &Options) -> Result<Settings> {
         return Err(Error::invalid(format!("the npu driver has no option `{key}`; it has {}", names.join(", "))));
     }
     let mut config = read_config(text("config").unwrap_or(DEFAULT_CONFIG))?;
-    match text("crc") {
-        None => {}
-        Some("on") => config.crc = true,
-        Some("off") => config.crc = false,
-        Some(other) => return Err(bad("crc", other, "on or off")),
-    }
+    config.crc = switch("crc", text("crc"), config.crc)?;
+    config.fusion = switch("fusion", text("fusion"), config.fusion)?;
     match text("watchdog") {
         None => {}
         Some("off") => config.watchdog_cycles = None,
@@ -72,7 +74,16 @@ pub(crate) fn parse(options: &Options) -> Result<Settings> {
         None => DEFAULT_MEMORY,
         Some(n) => n.parse().map_err(|_| bad("memory", n, "a number of bytes"))?,
     };
-    Ok(Settings { crc: config.crc, config, realtime, memory })
+    Ok(Settings { crc: config.crc, fusion: config.fusion, config, realtime, memory })
+}
+
+fn switch(key: &str, text: Option<&str>, otherwise: bool) -> Result<bool> {
+    match text {
+        None => Ok(otherwise),
+        Some("on") => Ok(true),
+        Some("off") => Ok(false),
+        Some(other) => Err(bad(key, other, "on or off")),
+    }
 }
 
 fn parse_factor(text: &str) -> Result<f64> {

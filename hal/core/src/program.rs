@@ -157,6 +157,28 @@ impl Program {
         self.values.iter().all(|v| v.ty.shape.elements().is_some())
     }
 
+    /// Multiply-adds of a matrix product or convolution of known shapes: outputs times weights per output channel. 0 for
+    /// every other node; for estimates.
+    pub fn macs(&self, node: &Node) -> u64 {
+        let elements = |id| self.ty(id).shape.elements().unwrap_or(0) as u64;
+        let (Some(w), Some(&y)) = (node.input(1), node.outputs.first()) else { return 0 };
+        let dims = self.ty(w).shape.known().unwrap_or_default();
+        let channels = match (node.op.as_str(), dims.as_slice()) {
+            ("Conv", [out, ..]) => *out,
+            ("Gemm", [a, b]) => {
+                if node.attrs.int("transB", 0) == Ok(0) {
+                    *b
+                } else {
+                    *a
+                }
+            }
+            ("MatMul", [outer @ .., _, n]) => outer.iter().product::<usize>() * n,
+            ("MatMul", [_]) => 1,
+            _ => return 0,
+        };
+        elements(y).saturating_mul(elements(w) / (channels as u64).max(1))
+    }
+
     /// Checks the invariants of this module; the error names the value or node.
     pub fn check(&self) -> Result<()> {
         let mut defined = vec![false; self.values.len()];
@@ -248,6 +270,21 @@ mod tests {
         p.inputs.clear();
         p.values[0].constant = Some(Tensor::scalar(1.0f32));
         assert!(p.check().unwrap_err().to_string().contains("its type says f32[2]"));
+    }
+
+    #[test]
+    fn products_are_counted_and_nothing_else_is() {
+        let mut p = relu(0);
+        assert_eq!(p.macs(&p.nodes[0]), 0);
+        let typed = |dims: &[usize]| TensorType::fixed(DataType::S8, dims);
+        p.values.push(Value { name: "w".into(), ty: typed(&[8, 3, 5, 5]), constant: None });
+        p.nodes[0].inputs.push(Some(ValueId(2)));
+        p.nodes[0].op = "Conv".into();
+        p.values[1].ty = typed(&[1, 8, 10, 10]);
+        assert_eq!(p.macs(&p.nodes[0]), 8 * 100 * 75);
+        p.nodes[0].op = "MatMul".into();
+        (p.values[1].ty, p.values[2].ty) = (typed(&[4, 6]), typed(&[7, 6]));
+        assert_eq!(p.macs(&p.nodes[0]), 4 * 6 * 7);
     }
 
     #[test]

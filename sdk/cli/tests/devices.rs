@@ -159,6 +159,27 @@ fn simulate_writes_a_row_per_layer() {
 }
 
 #[test]
+fn simulate_says_what_stays_on_the_chip() {
+    let dir = folder();
+    prepared(dir.path(), "Ottava()");
+    let simulated = |fusion: bool| {
+        std::fs::write(dir.path().join("n.ron"), format!("Npu(fusion: {fusion})")).unwrap();
+        ottava(dir.path(), &["simulate", "q.onnx", "--npu", "n.ron", "-o", "m.csv", "--json"]).json()
+    };
+    let (on, off) = (simulated(true), simulated(false));
+    let number = |json: &Value| json.as_u64().unwrap();
+    let layers = |json: &Value| -> Vec<u64> {
+        json["layers"].as_array().unwrap().iter().map(|l| number(&l["kept_on_chip"])).collect()
+    };
+    let kept = layers(&on);
+    assert_eq!(number(&on["kept_on_chip"]["bytes"]), kept.iter().sum::<u64>());
+    assert_eq!(number(&on["kept_on_chip"]["layers"]), kept.iter().filter(|n| **n > 0).count() as u64);
+    assert!(kept.iter().any(|n| *n > 0) && layers(&off).iter().all(|n| *n == 0), "{kept:?}");
+    assert!(number(&on["dram_bytes"]) < number(&off["dram_bytes"]));
+    assert!(number(&on["total_cycles"]) <= number(&off["total_cycles"]));
+}
+
+#[test]
 fn new_driver_writes_a_project_and_nothing_over_another() {
     let dir = folder();
     for lang in ["rust", "c"] {

@@ -117,7 +117,10 @@ pub fn serve(subject: &Subject, asked: &Child, out: &mut dyn Write) -> Result<()
             if let Some(path) = &subject.library {
                 say(Answer::Library(path.clone()))?;
             }
-            say(Answer::Coverage(Coverage::of(subject)))?;
+            if let Ok(device) = subject.open() {
+                // Said before the device is closed, which may end the process.
+                say(Answer::Coverage(Coverage::of(device.as_ref())))?;
+            }
             say(Answer::Cases(names(subject, |_| true)))
         }
         Child::List => say(Answer::Cases(names(subject, |_| true))),
@@ -221,7 +224,7 @@ pub fn run_case(group: &str, name: &str, command: Command, limits: Limits) -> Ou
     match answer {
         Some((outcome, file)) if ended.is_success() && outcome.name == name => {
             let file = file.and_then(|hex| ReproFile::from_bytes(&bytes_of(&hex)?).ok());
-            Outcome { attached: file.and_then(|f| f.repro).map(Box::new), millis: ended.millis, ..outcome }
+            Outcome { attached: file.and_then(|f| f.repro).map(Box::new), ..outcome }
         }
         _ => without_answer(result, ended.words(limits), ended.millis),
     }

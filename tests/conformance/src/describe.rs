@@ -1,8 +1,8 @@
 //! What a driver says of itself, as data for reports: who it is, its device, what it claims to run.
 
 use crate::Subject;
-use ottava_hal::DeviceKind;
 use ottava_hal::capability::OpRow;
+use ottava_hal::{Device, DeviceKind};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
@@ -74,9 +74,8 @@ pub struct Coverage {
 }
 
 impl Coverage {
-    /// What the device claims, sorted; nothing if it cannot be opened.
-    pub(crate) fn of(subject: &Subject) -> Vec<Self> {
-        let Ok(device) = subject.open() else { return Vec::new() };
+    /// What the device claims, sorted.
+    pub(crate) fn of(device: &dyn Device) -> Vec<Self> {
         Self::of_rows(&device.capability().rows)
     }
 
@@ -96,14 +95,18 @@ impl Coverage {
     fn of_row(row: &OpRow) -> Vec<Self> {
         let op = if row.domain.is_empty() { row.op.to_string() } else { format!("{}::{}", row.domain, row.op) };
         let modes: BTreeSet<String> = row.requant.iter().map(|m| m.name().to_owned()).collect();
-        let one = |dtype: &str| Self {
+        let one = |dtype: &str, is_float: bool| Self {
             op: op.clone(),
             dtype: dtype.to_owned(),
-            modes: modes.iter().cloned().collect(),
+            // Floats are not rescaled.
+            modes: modes.iter().filter(|_| !is_float).cloned().collect(),
             exact: row.exact,
         };
         let dtypes = row.inputs.first().map_or(&[][..], |operand| &operand.dtypes);
-        if dtypes.is_empty() { vec![one("any")] } else { dtypes.iter().map(|t| one(t.name())).collect() }
+        if dtypes.is_empty() {
+            return vec![one("any", false)];
+        }
+        dtypes.iter().map(|t| one(t.name(), t.is_float())).collect()
     }
 
     /// Rows are alternatives: what one of them runs, the device runs.

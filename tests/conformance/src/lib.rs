@@ -13,7 +13,7 @@
 //! 6. `child`: every case in a process of its own, with a time limit;
 //! 7. `run`: the cases of a run, several children at once; `expect`: the two lists of what a driver does not do;
 //! 8. `report`: what a run came to, as JSON and JUnit's XML;
-//! 9. `repro`: what a failure leaves behind, to be looked into alone.
+//! 9. `repro`: what a failure leaves behind, to be looked into alone; `diagnose`: what is wrong with it.
 //!
 //! Invariants: a case that cannot fail is no case (each group has a mutant that it catches); one seed decides everything;
 //! integers are compared exactly; a crash, a hang or an exit of the driver ends its case and never the run.
@@ -21,6 +21,7 @@
 mod case;
 mod child;
 mod describe;
+mod diagnose;
 mod execute;
 mod expect;
 mod groups;
@@ -29,14 +30,16 @@ mod library;
 mod process;
 mod profile;
 mod report;
+mod raw;
+mod report;
 mod repro;
 mod run;
-mod raw;
 mod subject;
 
 pub use case::{Case, Check, Ending, Outcome, Stop, refused, wild};
 pub use child::{Child, Refusal, answer, list, refusal, run_case, serve};
 pub use describe::{Coverage, Facts};
+pub use diagnose::{Diagnosis, Difference, Finding, diagnose};
 pub use execute::execute;
 pub use expect::{Day, Expectations, Expected};
 pub use groups::{GROUPS, Group, cases};

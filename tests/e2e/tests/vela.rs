@@ -21,7 +21,8 @@ const CONFIG: [&str; 3] = ["ethos-u55-256", "Ethos_U55_High_End_Embedded", "Sram
 
 /// Cycles of the layers with weights in execution order, and operators on other devices.
 fn ours(models: &Path, file: &str) -> (Vec<f64>, Vec<String>) {
-    let options = [("config".to_owned(), "ethos_u55".to_owned())];
+    // The tables take each operator by itself, with its operands in memory.
+    let options = [("config", "ethos_u55"), ("fusion", "off")].map(|(k, v)| (k.to_owned(), v.to_owned()));
     let device = |id: &str, options: &[(String, String)]| DeviceEntry {
         id: id.to_owned(),
         driver: id.to_owned(),

@@ -91,7 +91,7 @@ mod tests {
     fn registers_are_set_once_and_far_addresses_use_dhi() {
         let mut emitter = Emitter::default();
         emitter.begin(3).unwrap();
-        let place = Place { region: Region::Const, offset: (5 << 29) + 7 };
+        let place = Place { region: Region::Const, offset: (5 << 29) + 7, also: None };
         for _ in 0..2 {
             emitter.push(Op::load(place, Local::w(0), Rows { rows: 2, bytes: 3, pitch: 8 })).unwrap();
         }

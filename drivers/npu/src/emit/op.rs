@@ -2,11 +2,13 @@
 
 use ottava_npu::isa::{Dtype, Inst, Local, Opcode, Reg, Region, flags};
 
-/// An address outside the chip: a region and a byte in it.
+/// The outer end of a transfer: a region and a byte in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Place {
     pub region: Region,
     pub offset: u64,
+    /// A region and a byte to which a store goes as well.
+    pub also: Option<(Region, u64)>,
 }
 
 /// Which operand of an instruction is the address outside the chip.
@@ -77,6 +79,17 @@ impl Op {
         let mut op = Self::new(Opcode::St2d, from.bits(), 0, 0);
         op.dram = DramOperand::B(to);
         op.set(Reg::Rows, rows.rows).set(Reg::Rowb, rows.bytes).set(Reg::Dstride, rows.pitch).set(Reg::Lstride, 0)
+    }
+
+    /// The operation, before it the store to a second place if there is one.
+    pub(super) fn with_second_store(self) -> impl Iterator<Item = Self> {
+        let second = match self.dram {
+            DramOperand::B(Place { also: Some((region, offset)), .. }) => {
+                Some(Self { dram: DramOperand::B(Place { region, offset, also: None }), ..self.clone() })
+            }
+            _ => None,
+        };
+        second.into_iter().chain([self])
     }
 
     /// An instruction whose first operand is outside the chip.

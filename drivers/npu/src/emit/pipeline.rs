@@ -181,6 +181,7 @@ impl<'e> Pipeline<'e> {
     }
 
     fn stores(&mut self, ops: Vec<Op>) -> Result<usize> {
+        let ops = ops.into_iter().flat_map(Op::with_second_store).collect();
         self.tokened(ops, Queue::St, Inst::pop_prev, |i| i)
     }
 

@@ -1,7 +1,7 @@
 //! Sums, differences and products of two values.
 
 use super::walk::Stream;
-use super::{At, Chip, Loc, Params, Tiles, fits_u32, no_memory};
+use super::{At, Chip, Loc, Params, Room, Tiles, fits_u32, further, no_memory};
 use crate::emit::{Group, Op, Pipeline, Rows};
 use ottava_hal::{RequantMode, Result};
 use ottava_npu::isa::{Local, Opcode, Reg, flags};
@@ -35,17 +35,27 @@ pub(crate) struct Binary {
     pub per_batch: bool,
     /// Chosen by [`Binary::plan`].
     pub tile: (usize, usize),
+    /// Where the operands lie on the chip, if they are read there.
+    pub in_place: [Option<Local>; 2],
 }
 
 impl Binary {
     /// Chooses tiles, or refuses.
     pub(crate) fn plan(mut self, chip: &Chip) -> Result<Self> {
+        self.fit(&Room::whole(chip))?;
+        Ok(self)
+    }
+
+    /// Rows and columns of a tile.
+    fn choose(&mut self, chip: &Chip) -> Result<(usize, usize)> {
         if self.second != Second::Row {
             (self.rows, self.columns) = (1, self.rows * self.columns);
         }
         fits_u32(&[self.batch, self.rows, self.columns])?;
         let [x, w, y] = self.sizes();
-        let slots = 2 * (x + y + if self.second == Second::Same { w } else { 0 });
+        // Operands that are read where they lie take no room.
+        let room = |i: usize, bytes: usize| if self.in_place[i].is_some() { 0 } else { bytes };
+        let slots = 2 * (room(0, x) + y + if self.second == Second::Same { room(1, w) } else { 0 });
         // A second operand that is loaded too gives the bus half as much again to do, which changes the choice little.
         let most = (chip.a / slots).min(Stream::MAP.tile(chip, self.rows * self.columns, chip.a / slots));
         let columns = match self.second {
@@ -55,8 +65,7 @@ impl Binary {
         if columns == 0 || chip.w < 2 * w {
             return Err(no_memory("scratchpad", slots, chip.a.min(chip.w)));
         }
-        self.tile = ((most / columns).clamp(1, self.rows.max(1)), columns);
-        Ok(self)
+        Ok(((most / columns).clamp(1, self.rows.max(1)), columns))
     }
 
     /// Bytes of an element of the operands and the result.
@@ -67,15 +76,20 @@ impl Binary {
     fn group(&self, at: At<'_>, tile: &Tile, group: usize) -> Group {
         let (slot, parity, [x, w, y]) = (self.tile.0 * self.tile.1, group % 2, self.sizes());
         let area = |before: usize, bytes: usize| Local::a((slot * (2 * before + parity * bytes)) as u32);
-        let (a, c) = (area(0, x), area(x, y));
-        let b = match self.second {
-            Second::Same => area(x + y, w),
+        let before = if self.in_place[0].is_some() { 0 } else { x };
+        let a = self.in_place[0].map_or(area(0, x), |start| further(start, tile.a * x));
+        let c = area(before, y);
+        let b = match (self.second, self.in_place[1]) {
+            (Second::Same, None) => area(before + y, w),
+            (Second::Same, Some(start)) => further(start, tile.b * w),
             _ => Local::w((tile.block % 2 * w * if self.second == Second::Row { self.tile.1 } else { 1 }) as u32),
         };
         let rows = |bytes: usize| Rows { rows: tile.rows, bytes: tile.columns * bytes, pitch: self.columns * bytes };
         let mut out = Group::default();
-        out.loads.push(Op::load(at(self.operands[0].0.plus(tile.a * x)), a, rows(x)));
-        if self.second == Second::Same || tile.load_b {
+        if self.in_place[0].is_none() {
+            out.loads.push(Op::load(at(self.operands[0].0.plus(tile.a * x)), a, rows(x)));
+        }
+        if self.in_place[1].is_none() && (self.second == Second::Same || tile.load_b) {
             let shape = match self.second {
                 Second::Same => rows(w),
                 Second::Row => Rows::dense(tile.columns * w),
@@ -104,6 +118,7 @@ impl Binary {
             .flag(repeat | form)
             .set(Reg::RqMode, self.fixed.map_or(1, |mode| mode.as_u32() as usize))
             .size(rows, columns)
+            .set(Reg::PitchA, if self.in_place[0].is_some() && rows > 1 { self.columns * x.bytes() } else { 0 })
             .dtype(Reg::DtypeA, x.dtype)
             .float(Reg::Sa, x.scale)
             .int(Reg::Za, x.zp)
@@ -129,6 +144,15 @@ struct Tile {
 }
 
 impl Tiles for Binary {
+    fn fit(&mut self, room: &Room<'_>) -> Result<()> {
+        self.in_place = self.operands.map(|(at, _)| (room.kept)(at));
+        if self.second != Second::Same {
+            self.in_place[1] = None;
+        }
+        self.tile = self.choose(room.chip)?;
+        Ok(())
+    }
+
     fn kernel(&self) -> String {
         format!("{} {}x{}", self.opcode.info().name.to_lowercase(), self.tile.0, self.tile.1)
     }

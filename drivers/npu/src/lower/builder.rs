@@ -1,8 +1,10 @@
 //! Where values lie, and the steps so far.
 
+use super::keep::{self, Kept};
 use super::{At, Chip, Form, Loc, Matrices, Piece, Pieces, Tiles, Transpose, no_memory};
 use crate::emit::{Emitter, Pipeline, Place};
 use ottava_hal::{Error, Program, Reason, Result, Tensor, TensorType, ValueId};
+use ottava_npu::NpuConfig;
 use ottava_npu::isa::{Inst, NodeMark, Region};
 
 /// Buffers begin at multiples of this.
@@ -10,19 +12,23 @@ const ALIGN: usize = 64;
 
 /// Memory of one region.
 #[derive(Debug, Clone)]
-struct Buffer {
-    region: Region,
-    bytes: usize,
+pub(super) struct Buffer {
+    pub(super) region: Region,
+    pub(super) bytes: usize,
     /// First byte in its region; of scratch buffers only when all steps are known.
     offset: usize,
     /// The first and the last step that touch it.
-    life: Option<(usize, usize)>,
+    pub(super) life: Option<(usize, usize)>,
 }
 
 /// A piece of work of one node.
-struct Step {
-    node: usize,
-    tiles: Box<dyn Tiles>,
+pub(super) struct Step {
+    pub(super) node: usize,
+    pub(super) tiles: Box<dyn Tiles>,
+    /// Buffers that it reads.
+    pub(super) reads: Vec<usize>,
+    /// The buffer that it writes.
+    pub(super) write: usize,
 }
 
 /// Lowers the nodes of one program for one chip.
@@ -39,6 +45,7 @@ pub(crate) struct Builder<'p> {
     const_buffer: usize,
     steps: Vec<Step>,
     node: usize,
+    kept: Kept,
 }
 
 /// A program as instructions.
@@ -95,6 +102,7 @@ impl<'p> Builder<'p> {
             const_buffer: 0,
             steps: Vec::new(),
             node: 0,
+            kept: Kept::default(),
         }
     }
 
@@ -209,11 +217,12 @@ impl<'p> Builder<'p> {
     /// Adds a step of the current node.
     pub(crate) fn step(&mut self, reads: Vec<Loc>, writes: Loc, tiles: impl Tiles + 'static) {
         let at = self.steps.len();
-        for loc in reads.into_iter().chain([writes]) {
-            let life = &mut self.buffers[loc.buffer].life;
+        let reads: Vec<usize> = reads.into_iter().map(|loc| loc.buffer).collect();
+        for &buffer in reads.iter().chain([&writes.buffer]) {
+            let life = &mut self.buffers[buffer].life;
             *life = Some(life.map_or((at, at), |(first, _)| (first, at)));
         }
-        self.steps.push(Step { node: self.node, tiles: Box::new(tiles) });
+        self.steps.push(Step { node: self.node, tiles: Box::new(tiles), reads, write: writes.buffer });
     }
 
     fn region_buffer(&mut self, region: Region, bytes: usize) -> usize {
@@ -252,7 +261,7 @@ impl<'p> Builder<'p> {
     fn plan_scratch(&mut self) {
         let mut placed: Vec<(usize, usize, (usize, usize))> = Vec::new();
         let mut order: Vec<usize> = (0..self.buffers.len()).collect();
-        order.retain(|&i| self.buffers[i].region == Region::Scratch);
+        order.retain(|&i| self.buffers[i].region == Region::Scratch && !self.kept.has(i));
         order.sort_by_key(|&i| std::cmp::Reverse(self.buffers[i].bytes));
         for i in order {
             let Some(life) = self.buffers[i].life else { continue };
@@ -267,16 +276,21 @@ impl<'p> Builder<'p> {
         }
     }
 
-    /// Writes the instructions of every step.
-    pub(crate) fn finish(mut self) -> Result<Lowered> {
+    /// Writes the instructions of every step. With `fusion` values stay on the chip where that is not slower.
+    pub(crate) fn finish(mut self, config: &NpuConfig, fusion: bool) -> Result<Lowered> {
         self.deliver()?;
+        if fusion {
+            self.kept = keep::choose(config, self.chip, &self.buffers, &mut self.steps)?;
+        }
         self.plan_scratch();
         self.buffers[self.const_buffer].bytes = self.constants.len();
         let (emitter, kernels) = self.emit()?;
         let (commands, marks) = emitter.finish()?;
         let size = |region| {
-            let used = |b: &&Buffer| b.region == region && (b.life.is_some() || region != Region::Scratch);
-            self.buffers.iter().filter(used).map(|b| (b.offset + b.bytes) as u64).max().unwrap_or(0)
+            let lies = |(i, b): &(usize, &Buffer)| b.life.is_some() && !self.kept.has(*i);
+            let used = |b: &(usize, &Buffer)| b.1.region == region && (region != Region::Scratch || lies(b));
+            let ends = self.buffers.iter().enumerate().filter(used).map(|(_, b)| (b.offset + b.bytes) as u64);
+            ends.max().unwrap_or(0)
         };
         let offset_of = |id: &ValueId| self.places[id.0][0].map_or(0, |l| self.buffers[l.buffer].offset);
         let inputs = self.program.inputs.iter().map(offset_of).collect();
@@ -289,7 +303,8 @@ impl<'p> Builder<'p> {
     fn emit(&self) -> Result<(Emitter, Vec<String>)> {
         let place = |loc: Loc| {
             let buffer = &self.buffers[loc.buffer];
-            Place { region: buffer.region, offset: (buffer.offset + loc.offset) as u64 }
+            let offset = (buffer.offset + loc.offset) as u64;
+            self.kept.place(loc, Place { region: buffer.region, offset, also: None })
         };
         let at: At<'_> = &place;
         let mut emitter = Emitter::default();

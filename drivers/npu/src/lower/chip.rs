@@ -20,6 +20,8 @@ pub(crate) struct Chip {
     pub bandwidth: f64,
     /// Cycles before the first byte.
     pub latency: f64,
+    /// Bytes per cycle of moves on the chip, in the slower scratchpad.
+    pub moves: f64,
     depthwise: Policy,
     lanes: u64,
     /// Cycles of a multiplication on the vector unit.
@@ -38,6 +40,10 @@ impl Chip {
             array: ArrayShape::from(&config.array),
             bandwidth: config.dram.bytes_per_cycle(),
             latency: config.dram.latency() as f64,
+            moves: [&config.sram.a, &config.sram.w]
+                .map(|pad| f64::from(pad.ports.saturating_mul(pad.port_bytes).max(1)))
+                .into_iter()
+                .fold(f64::INFINITY, f64::min),
             depthwise: config.array.depthwise,
             lanes: config.vector.lanes.into(),
             mac_cycles: config.vector_cycles("mac"),

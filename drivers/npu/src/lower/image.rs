@@ -87,11 +87,22 @@ impl Geometry {
         })
     }
 
+    /// Whether whole rows of output need whole rows of input, so that rows of a kept image can be read where they lie.
+    pub(crate) fn has_whole_rows(&self) -> bool {
+        self.w.part(0..self.w.output).inputs == (0..self.w.input)
+    }
+
+    /// The first element of a tile's input.
+    pub(crate) fn start(&self, tile: &Tile) -> usize {
+        let row = tile.image * self.h.input + tile.h.inputs.start;
+        (row * self.w.input + tile.w.inputs.start) * self.channels + tile.channels.start
+    }
+
     /// Loads the inputs of a tile; they lie dense on the chip.
     pub(crate) fn loads(&self, from: Loc, tile: &Tile, to: Local, at: At<'_>) -> Vec<Op> {
         let (y, x, c) = (&tile.h.inputs, &tile.w.inputs, &tile.channels);
         let rect = Rect { image: self.w.input, all: self.channels, rows: y.len(), columns: x.len(), channels: c.len() };
-        let start = ((tile.image * self.h.input + y.start) * self.w.input + x.start) * self.channels + c.start;
+        let start = self.start(tile);
         let chip = |offset: usize| Local { offset: to.offset + offset as u32, ..to };
         let ops = rect.transfers(true).into_iter();
         ops.map(|(outside, inside, rows)| Op::load(at(from.plus(start + outside)), chip(inside), rows)).collect()

@@ -1,7 +1,7 @@
 //! Elements that move, on their way converted one by one or not: copies, concatenation, requantization, tables.
 
 use super::walk::Stream;
-use super::{At, Chip, Loc, Params, Tiles, fits_u32, no_memory};
+use super::{At, Chip, Loc, Params, Room, Tiles, fits_u32, further, no_memory};
 use crate::emit::{Group, Op, Pipeline, Rows};
 use ottava_hal::{RequantMode, Result};
 use ottava_npu::isa::{Local, Opcode, Reg, flags};
@@ -76,41 +76,54 @@ pub(crate) struct Pieces {
     pieces: Vec<Piece>,
     /// Elements of a tile of each piece, at most.
     tiles: Vec<usize>,
+    /// Where the elements of each piece lie on the chip, if they are read there: rows that are converted.
+    in_place: Vec<Option<Local>>,
     lut: Option<Loc>,
-    /// Bytes of a slot; two for inputs and, if bytes are converted, two for outputs.
+    /// Two for inputs and, if bytes are converted, two for outputs.
+    slots: usize,
+    /// Bytes of a slot.
     slot: usize,
+    /// Bytes of the widest element.
+    widest: usize,
 }
 
 impl Pieces {
     /// Checks sizes; `lut` is the table of [`Convert::Lut`].
     pub(crate) fn new(chip: &Chip, pieces: Vec<Piece>, lut: Option<Loc>) -> Result<Self> {
         let converts = pieces.iter().any(|p| p.convert.is_some());
-        let slot = chip.a / if converts { 4 } else { 2 };
         let widest = pieces.iter().flat_map(Piece::sizes).max().unwrap_or(1);
-        if slot < widest {
-            return Err(no_memory("the activations' scratchpad", 4 * widest, chip.a));
-        }
-        if lut.is_some() && chip.w < TABLE {
-            return Err(no_memory("the weights' scratchpad", TABLE, chip.w));
-        }
         for p in &pieces {
             fits_u32(&[p.rows, p.bytes, p.from_pitch, p.to_pitch, widest.saturating_mul(p.rows * p.bytes)])?;
         }
         let pieces: Vec<_> = pieces.into_iter().map(Piece::joined).filter(|p| p.rows * p.bytes > 0).collect();
-        // A slot holds elements of the widest type.
-        let tiles = pieces.iter().map(|p| Stream::MAP.tile(chip, p.rows * p.bytes, slot / widest)).collect();
-        Ok(Self { pieces, tiles, lut, slot })
+        let mut step = Self {
+            pieces,
+            tiles: Vec::new(),
+            in_place: Vec::new(),
+            lut,
+            slots: if converts { 4 } else { 2 },
+            slot: 0,
+            widest,
+        };
+        step.fit(&Room::whole(chip))?;
+        Ok(step)
     }
 
-    fn piece(&self, (piece, most): (&Piece, usize), pipe: &mut Pipeline<'_>, at: At<'_>) -> Result<()> {
+    fn piece(
+        &self,
+        (piece, most, kept): (&Piece, usize, Option<Local>),
+        pipe: &mut Pipeline<'_>,
+        at: At<'_>,
+    ) -> Result<()> {
         let bytes = piece.bytes.min(most);
         let (rows, [x, y]) = ((most / bytes).min(piece.rows), piece.sizes());
         for r in (0..piece.rows).step_by(rows) {
             for b in (0..piece.bytes).step_by(bytes) {
                 let (rows, bytes) = (rows.min(piece.rows - r), bytes.min(piece.bytes - b));
+                let kept = kept.map(|start| further(start, b * x));
                 let from = at(piece.from.plus((r * piece.from_pitch + b) * x));
                 let to = at(piece.to.plus((r * piece.to_pitch + b) * y));
-                let group = self.group(piece, (rows, bytes), pipe.groups(), [from, to], at);
+                let group = self.group((piece, kept), (rows, bytes), pipe.groups(), [from, to], at);
                 pipe.group(group)?;
             }
         }
@@ -119,20 +132,22 @@ impl Pieces {
 
     fn group(
         &self,
-        piece: &Piece,
+        (piece, kept): (&Piece, Option<Local>),
         (rows, bytes): (usize, usize),
         group: usize,
         [from, to]: [crate::emit::Place; 2],
         at: At<'_>,
     ) -> Group {
-        let input = Local::a((group % 2 * self.slot) as u32);
+        let input = kept.unwrap_or(Local::a((group % 2 * self.slot) as u32));
         let mut output = input;
         let mut out = Group::default();
         if let (Some(table), 0) = (self.lut, group) {
             out.loads.push(Op::load(at(table), Local::w(0), Rows::dense(TABLE)));
         }
         let [x, y] = piece.sizes();
-        out.loads.push(Op::load(from, input, Rows { rows, bytes: bytes * x, pitch: piece.from_pitch * x }));
+        if kept.is_none() {
+            out.loads.push(Op::load(from, input, Rows { rows, bytes: bytes * x, pitch: piece.from_pitch * x }));
+        }
         if let Some(convert) = piece.convert {
             output = Local::a(((2 + group % 2) * self.slot) as u32);
             out.vector.push(convert.op(input, output, rows * bytes));
@@ -167,6 +182,22 @@ impl Convert {
 }
 
 impl Tiles for Pieces {
+    fn fit(&mut self, room: &Room<'_>) -> Result<()> {
+        let (chip, slot, widest) = (room.chip, room.chip.a / self.slots, self.widest);
+        if slot < widest {
+            return Err(no_memory("the activations' scratchpad", 4 * widest, chip.a));
+        }
+        if self.lut.is_some() && chip.w < TABLE {
+            return Err(no_memory("the weights' scratchpad", TABLE, chip.w));
+        }
+        // A slot holds elements of the widest type.
+        let tile = |p: &Piece| Stream::MAP.tile(chip, p.rows * p.bytes, slot / widest);
+        (self.tiles, self.slot) = (self.pieces.iter().map(tile).collect(), slot);
+        let lies = |p: &Piece| (room.kept)(p.from).filter(|_| p.convert.is_some() && p.rows == 1);
+        self.in_place = self.pieces.iter().map(lies).collect();
+        Ok(())
+    }
+
     fn kernel(&self) -> String {
         match self.pieces.first().and_then(|p| p.convert) {
             None => "copy",
@@ -177,7 +208,7 @@ impl Tiles for Pieces {
     }
 
     fn emit(&self, pipe: &mut Pipeline<'_>, at: At<'_>) -> Result<()> {
-        let mut sized = self.pieces.iter().zip(self.tiles.iter().copied());
-        sized.try_for_each(|piece| self.piece(piece, pipe, at))
+        let sized = self.pieces.iter().zip(self.tiles.iter().zip(&self.in_place));
+        sized.map(|(piece, (most, kept))| (piece, *most, *kept)).try_for_each(|piece| self.piece(piece, pipe, at))
     }
 }

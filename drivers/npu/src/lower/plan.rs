@@ -7,7 +7,7 @@
 use super::Chip;
 use super::slices::{Slice, slices};
 use super::table::ENTRY;
-use super::walk::{Walk, even};
+use super::walk::{Rows, Walk, even};
 use ottava_hal::{Error, Result};
 use ottava_npu::analytic::{Gemm, compute_cycles};
 
@@ -44,6 +44,10 @@ pub(super) struct Extents {
     pub bytes: [usize; 2],
     /// Accumulators of a sum.
     pub accumulators: usize,
+    /// Where the rows come from.
+    pub rows: Rows,
+    /// Whether the result stays on the chip.
+    pub keeps: bool,
 }
 
 /// One size that fits.
@@ -76,7 +80,9 @@ impl Extents {
         for &(cost, size, cut) in sizes.iter().take(WALKS) {
             let Size { mt, nt, keep_rows, .. } = size;
             let slices: &[Slice] = &cuts[cut];
-            let time = Walk { chip, m: self.m, n: self.n, mt, nt, slices, keep_rows }.time()?.unwrap_or(cost);
+            let (rows, keeps) = (self.rows, self.keeps);
+            let walk = Walk { chip, m: self.m, n: self.n, mt, nt, slices, keep_rows, rows, keeps };
+            let time = walk.time()?.unwrap_or(cost);
             if best.is_none_or(|(least, ..)| time < least) {
                 best = Some((time, size, cut));
             }
@@ -92,8 +98,14 @@ impl Extents {
         let kt = slices.iter().map(Slice::len).max().unwrap_or(1);
         let weights = 2 * kt * nt + TABLE_SLOTS * ENTRY * nt;
         let behind = self.behind * nt;
-        let [x, _] = self.bytes;
-        let most = (chip.a / (2 * kt * x + behind)).min(chip.acc / (2 * nt * self.accumulators)).min(self.m);
+        // Rows that are read where they lie take no room.
+        let x = if self.rows == Rows::InPlace { 0 } else { self.bytes[0] };
+        let most = chip
+            .a
+            .checked_div(2 * kt * x + behind)
+            .unwrap_or(self.m)
+            .min(chip.acc / (2 * nt * self.accumulators))
+            .min(self.m);
         if weights > chip.w || most == 0 {
             return Vec::new();
         }
@@ -113,6 +125,7 @@ impl Extents {
         let array = compute_cycles(&chip.array, &gemm).map_err(overflow)? as f64;
         let (groups, cut) = (tiles_m * tiles_n * n_slices as f64, n_slices > 1);
         let [x, y] = self.bytes.map(|b| b as f64);
+        let [x, y] = [if self.rows == Rows::Memory { x } else { 0.0 }, if self.keeps { 0.0 } else { y }];
         let rows = x * if cut || !keep_rows { m * k * tiles_n } else { m * k };
         let weights = if cut || keep_rows { k * n * tiles_m } else { k * n };
         let load = (rows + weights) / chip.bandwidth / groups;
@@ -139,7 +152,8 @@ mod tests {
             let ram = format!("a: (bytes: {a}, banks: 1), w: (bytes: {w}, banks: 1), acc: (bytes: {acc}, banks: 1)");
             let chip = Chip::new(&NpuConfig::parse(&format!("Npu(sram: ({ram}))")).unwrap());
             for (m, n, sums) in [(1, 1, [1, 1, 1]), (900, 70, [3, 3, 40]), (7, 300, [1, 1, 5000])] {
-                let extents = Extents { m, n, sums, behind: 0, bytes: [1, 1], accumulators: 1 };
+                let extents =
+                    Extents { m, n, sums, behind: 0, bytes: [1, 1], accumulators: 1, rows: Rows::Memory, keeps: false };
                 let plan = extents.choose(&chip).unwrap().expect("one element of each fits");
                 let Plan { mt, nt, kt, .. } = plan;
                 assert!(2 * mt * kt <= a && 2 * mt * nt * 4 <= acc, "{plan:?}");
@@ -148,7 +162,16 @@ mod tests {
             }
         }
         let chip = Chip::new(&NpuConfig::parse("Npu(sram: (w: (bytes: 49, banks: 1)))").unwrap());
-        let extents = Extents { m: 1, n: 1, sums: [1, 1, 1], behind: 0, bytes: [1, 1], accumulators: 1 };
+        let extents = Extents {
+            m: 1,
+            n: 1,
+            sums: [1, 1, 1],
+            behind: 0,
+            bytes: [1, 1],
+            accumulators: 1,
+            rows: Rows::Memory,
+            keeps: false,
+        };
         assert_eq!(extents.choose(&chip).unwrap(), None, "two weights and four entries need 50 bytes");
     }
 }

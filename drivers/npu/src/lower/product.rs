@@ -7,9 +7,10 @@
 use super::plan::{Extents, Plan, RESIDUAL_SLOTS, TABLE_SLOTS};
 use super::slices::Slice;
 use super::table::ENTRY;
+use super::walk::Rows;
 use super::window::Axis;
-use super::{At, Chip, Constants, Loc, Params, Tiles, fits_u32, no_memory};
-use crate::emit::{Group, Op, Pipeline, Rows};
+use super::{At, Chip, Constants, Loc, Params, Room, Tiles, fits_u32, further, no_memory};
+use crate::emit::{self, Group, Op, Pipeline};
 use ottava_hal::Result;
 use ottava_npu::isa::{Local, Opcode, Reg};
 
@@ -20,6 +21,16 @@ pub(crate) enum Source {
     Rows { pitch: usize },
     /// Windows of images with `channels` channels in all.
     Image { h: Axis, w: Axis, channels: usize },
+}
+
+impl Source {
+    /// Bytes of rows that are fetched, as a share of those that arrive: about a pixel for each step of the windows.
+    fn share(&self) -> f64 {
+        match self {
+            Self::Rows { .. } => 1.0,
+            Self::Image { h, w, .. } => ((h.stride * w.stride) as f64 / (h.kernel * w.kernel).max(1) as f64).min(1.0),
+        }
+    }
 }
 
 /// Products that are like one another but for where their operands lie.
@@ -47,6 +58,14 @@ pub(crate) struct Product {
     pub k: usize,
     /// Chosen by [`Product::plan`].
     pub tiles: Plan,
+    pub in_place: InPlace,
+}
+
+/// Operands that are kept on the chip and read where they lie.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct InPlace {
+    rows: Option<Local>,
+    residual: Option<Local>,
 }
 
 /// One tile of rows, columns and sums.
@@ -64,23 +83,51 @@ struct Tile<'t> {
 impl Product {
     /// Chooses tiles, or refuses.
     pub(crate) fn plan(mut self, chip: &Chip) -> Result<Self> {
+        self.fit(&Room::whole(chip))?;
+        Ok(self)
+    }
+
+    fn choose(&self, room: &Room<'_>) -> Result<Plan> {
+        let chip = room.chip;
         fits_u32(&[self.m, self.wide(), self.k, self.wide().saturating_mul(self.out().bytes())])?;
         let sums = match &self.source {
             Source::Rows { .. } => [1, 1, self.k],
             Source::Image { h, w, .. } => [h.kernel, w.kernel, self.k / (h.kernel * w.kernel)],
         };
         let bytes = self.out().bytes();
-        let behind = self.residual.map_or(0, |(_, other)| RESIDUAL_SLOTS * other.bytes() + 2 * bytes);
+        let behind = self.residual.map_or(0, |(_, other)| self.residual_slots() * other.bytes() + 2 * bytes);
         let (x, accumulators) = (self.x_params.bytes(), self.constants.epilogue.sums.accumulators() as usize);
-        let extents = Extents { m: self.m, n: self.n, sums, behind, bytes: [x, bytes], accumulators };
+        let rows = match (self.in_place.rows, (room.kept)(self.x)) {
+            (Some(_), _) => Rows::InPlace,
+            (None, Some(_)) if room.moves => Rows::Moved { share: self.source.share() },
+            (None, _) => Rows::Memory,
+        };
+        let keeps = room.moves && (room.kept)(self.to).is_some();
+        let extents = Extents { m: self.m, n: self.n, sums, behind, bytes: [x, bytes], accumulators, rows, keeps };
         let least_w = 2 + TABLE_SLOTS * ENTRY;
         let least_a = 2 * x + behind;
-        self.tiles = extents.choose(chip)?.ok_or_else(|| match (chip.w < least_w, chip.a < least_a) {
+        extents.choose(chip)?.ok_or_else(|| match (chip.w < least_w, chip.a < least_a) {
             (true, _) => no_memory("the weights' scratchpad", least_w, chip.w),
             (_, true) => no_memory("the activations' scratchpad", least_a, chip.a),
             _ => no_memory("the accumulators", 8 * accumulators, chip.acc * 4),
-        })?;
-        Ok(self)
+        })
+    }
+
+    /// Slots of residuals; none for one that is read where it lies.
+    fn residual_slots(&self) -> usize {
+        if self.in_place.residual.is_some() { 0 } else { RESIDUAL_SLOTS }
+    }
+
+    /// The rows of a tile: where they are loaded to, or where they lie already with their pitch.
+    fn rows_at(&self, tile: &Tile<'_>, slots: &Slots) -> (Local, usize) {
+        let (Plan { mt, kt, .. }, x) = (&self.tiles, self.x_params.bytes());
+        match (&self.source, self.in_place.rows) {
+            (Source::Rows { pitch }, Some(start)) => {
+                let first = self.starts(tile.group)[0] + tile.rows.start * pitch + tile.slice.start;
+                (further(start, first * x), pitch * x)
+            }
+            _ => (Local::a((slots.rows % 2 * mt * kt * x) as u32), 0),
+        }
     }
 
     /// Parameters of the result.
@@ -119,31 +166,28 @@ impl Product {
 
     fn tile_group(&self, tile: &Tile<'_>, slots: &Slots, at: At<'_>, last: bool) -> Group {
         let Plan { mt, nt, kt, .. } = self.tiles;
-        let (x, pair) = (self.x_params.bytes(), self.constants.epilogue.sums.accumulators() as usize);
-        let a = Local::a((slots.rows % 2 * mt * kt * x) as u32);
+        let pair = self.constants.epilogue.sums.accumulators() as usize;
+        let (a, pitch) = self.rows_at(tile, slots);
         let w = Local::w((slots.weights % 2 * kt * nt) as u32);
         let table = Local::w((2 * kt * nt + slots.table % TABLE_SLOTS * ENTRY * nt) as u32);
         let acc = Local::acc((slots.output % 2 * mt * nt * pair) as u32);
         let (rows, columns, slice) = (tile.rows.len(), tile.columns.len(), tile.slice);
-        let [_, weights, first, _] = self.starts(tile.group);
+        let first = self.starts(tile.group)[2];
         let mut group = Group::default();
         if tile.load_table {
             let from = self.constants.table.plus((first + tile.columns.start) * ENTRY);
-            group.loads.push(Op::load(at(from), table, Rows::dense(columns * ENTRY)));
+            group.loads.push(Op::load(at(from), table, emit::Rows::dense(columns * ENTRY)));
         }
         if tile.load_weights {
-            let from = self.constants.weights.plus(weights + slice.start * self.n + tile.columns.start);
-            let shape = Rows { rows: slice.len(), bytes: columns, pitch: self.n };
-            group.loads.push(Op::load(at(from), w, shape));
-            let preload = Op::new(Opcode::Preload, w.bits(), 0, 0).set(Reg::K, slice.len()).set(Reg::N, columns);
-            group.array.push(preload.dtype(Reg::DtypeW, self.constants.dtype).int(Reg::Zw, self.constants.zp));
+            self.load_weights(&mut group, tile, w, at);
         }
-        if tile.load_rows {
+        if tile.load_rows && self.in_place.rows.is_none() {
             group.loads.push(self.load_rows(tile, a, at));
         }
         let gemm = Op::new(Opcode::Gemm, a.bits(), acc.bits(), 0)
             .size(rows, columns)
             .set(Reg::K, slice.len())
+            .set(Reg::PitchA, pitch)
             .dtype(Reg::DtypeA, self.x_params.dtype)
             .int(Reg::Za, self.x_params.zp);
         group.array.push(gemm.accumulate(slice.start > 0));
@@ -153,11 +197,23 @@ impl Product {
         group
     }
 
+    /// Brings the weights of a tile to `to` and makes them the second factor.
+    fn load_weights(&self, group: &mut Group, tile: &Tile<'_>, to: Local, at: At<'_>) {
+        let (start, slice, columns) = (self.starts(tile.group)[1], tile.slice, tile.columns.len());
+        let from = self.constants.weights.plus(start + slice.start * self.n + tile.columns.start);
+        let shape = emit::Rows { rows: slice.len(), bytes: columns, pitch: self.n };
+        group.loads.push(Op::load(at(from), to, shape));
+        let preload = Op::new(Opcode::Preload, to.bits(), 0, 0).set(Reg::K, slice.len()).set(Reg::N, columns);
+        // A residual that is read where it lies has a pitch in the same register.
+        let preload = preload.set(Reg::PitchW, 0);
+        group.array.push(preload.dtype(Reg::DtypeW, self.constants.dtype).int(Reg::Zw, self.constants.zp));
+    }
+
     /// The way of an output tile to memory: through the requantizer, or with the residual through the vector unit.
     fn finish(&self, group: &mut Group, tile: &Tile<'_>, [acc, table]: [Local; 2], output: usize, at: At<'_>) {
         let (wide, (rows, columns)) = (self.wide(), (tile.rows.len(), tile.columns.len()));
         let place = self.starts(tile.group)[3] + tile.rows.start * wide + tile.columns.start;
-        let shape = |bytes: usize| Rows { rows, bytes: columns * bytes, pitch: wide * bytes };
+        let shape = |bytes: usize| emit::Rows { rows, bytes: columns * bytes, pitch: wide * bytes };
         let bytes = self.out().bytes();
         let (to, stored) = (at(self.to.plus(place * bytes)), shape(bytes));
         let Some((other, params)) = &self.residual else {
@@ -167,13 +223,20 @@ impl Product {
         };
         let Plan { mt, nt, kt, .. } = self.tiles;
         let own = params.bytes();
-        let rows_end = 2 * mt * kt * self.x_params.bytes();
+        let rows_end = if self.in_place.rows.is_some() { 0 } else { 2 * mt * kt * self.x_params.bytes() };
         let slot = |bytes: usize| Local::a((rows_end + bytes * mt * nt) as u32);
-        let residual = slot(output % RESIDUAL_SLOTS * own);
-        let sum = slot(RESIDUAL_SLOTS * own + output % 2 * bytes);
-        group.loads.push(Op::load(at(other.plus(place * own)), residual, shape(own)));
+        let sum = slot(self.residual_slots() * own + output % 2 * bytes);
+        let (residual, pitch) = match self.in_place.residual {
+            Some(start) => (further(start, place * own), wide * own),
+            None => (slot(output % RESIDUAL_SLOTS * own), 0),
+        };
+        if self.in_place.residual.is_none() {
+            group.loads.push(Op::load(at(other.plus(place * own)), residual, shape(own)));
+        }
         let add = Op::new(Opcode::Residual, acc.bits(), residual.bits(), sum.bits())
             .size(rows, columns)
+            .set(Reg::PitchA, 0)
+            .set(Reg::PitchW, pitch)
             .dtype(Reg::DtypeW, params.dtype)
             .float(Reg::Sb, params.scale)
             .int(Reg::Zb, params.zp)
@@ -188,7 +251,7 @@ impl Product {
         match &self.source {
             Source::Rows { pitch } => {
                 let from = self.x.plus((first + tile.rows.start * pitch + slice.start) * x);
-                Op::load(at(from), to, Rows { rows, bytes: slice.len() * x, pitch: pitch * x })
+                Op::load(at(from), to, emit::Rows { rows, bytes: slice.len() * x, pitch: pitch * x })
             }
             Source::Image { h, w, channels } => {
                 let from = at(self.x.plus((first + slice.c.start) * x));
@@ -245,6 +308,20 @@ struct Slots {
 }
 
 impl Tiles for Product {
+    fn fit(&mut self, room: &Room<'_>) -> Result<()> {
+        let matrix = matches!(self.source, Source::Rows { .. });
+        self.in_place = InPlace {
+            rows: (room.kept)(self.x).filter(|_| matrix),
+            residual: self.residual.and_then(|(at, _)| (room.kept)(at)),
+        };
+        self.tiles = self.choose(room)?;
+        Ok(())
+    }
+
+    fn knows_moves(&self) -> bool {
+        true
+    }
+
     fn kernel(&self) -> String {
         let what = if matches!(self.source, Source::Image { .. }) { "im2col gemm" } else { "gemm" };
         let Plan { mt, nt, kt, .. } = self.tiles;

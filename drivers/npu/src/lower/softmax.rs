@@ -1,7 +1,7 @@
 //! Softmax of rows on the vector unit (numerics.md section 6, `softmax_lut`).
 
 use super::walk::Stream;
-use super::{At, Chip, Loc, Params, Tiles, fits_u32, no_memory};
+use super::{At, Chip, Loc, Params, Room, Tiles, fits_u32, no_memory};
 use crate::emit::{Group, Op, Pipeline, Rows};
 use ottava_hal::Result;
 use ottava_npu::isa::{Local, Opcode, Reg, flags};
@@ -31,6 +31,13 @@ impl Softmax {
         (rows, len): (usize, usize),
     ) -> Result<Self> {
         fits_u32(&[rows, len])?;
+        let mut softmax = Self { x, table, to, rows, len, tile: 0 };
+        softmax.fit(&Room::whole(chip))?;
+        Ok(softmax)
+    }
+
+    fn choose(&self, chip: &Chip) -> Result<usize> {
+        let &Self { rows, len, table, .. } = self;
         let most = (chip.a / 4 / len.max(1)).min(rows);
         // Few rows at a time, so that loads and stores overlap with the work.
         let tile =
@@ -41,7 +48,7 @@ impl Softmax {
         if table.is_some() && chip.w < TABLE {
             return Err(no_memory("the weights' scratchpad", TABLE, chip.w));
         }
-        Ok(Self { x, table, to, rows, len, tile })
+        Ok(tile)
     }
 
     fn work(&self, from: Local, to: Local, rows: usize) -> Op {
@@ -62,6 +69,11 @@ impl Softmax {
 }
 
 impl Tiles for Softmax {
+    fn fit(&mut self, room: &Room<'_>) -> Result<()> {
+        self.tile = self.choose(room.chip)?;
+        Ok(())
+    }
+
     fn kernel(&self) -> String {
         format!("softmax {}x{}", self.tile, self.len)
     }

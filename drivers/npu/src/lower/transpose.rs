@@ -1,7 +1,7 @@
 //! Matrices of elements of 1, 2 or 4 bytes, transposed on the vector unit: `[batch][m][n]` becomes `[batch][n][m]`.
 
 use super::walk::square_tile;
-use super::{At, Chip, Loc, Tiles, fits_u32, no_memory};
+use super::{At, Chip, Loc, Room, Tiles, fits_u32, no_memory};
 use crate::emit::{Group, Op, Pipeline, Rows};
 use ottava_hal::{DataType, Result};
 use ottava_npu::isa::{Dtype, Local, Opcode, Reg};
@@ -35,17 +35,25 @@ impl Transpose {
     pub(crate) fn new(chip: &Chip, from: Loc, to: Loc, matrices: Matrices) -> Result<Self> {
         let Matrices { batch, m, n, size } = matrices;
         fits_u32(&[batch, m, n, m * n * size])?;
-        let most = chip.a / (LEAST_BYTES * size);
-        if most == 0 {
-            return Err(no_memory("the activations' scratchpad", LEAST_BYTES * size, chip.a));
-        }
-        let tile = square_tile(chip, (m, n), most);
         let bytes = if chip.bytes().contains(&DataType::S8) { Dtype::S8 } else { Dtype::U8 };
-        Ok(Self { from, to, matrices, dtype: [bytes, Dtype::S16, Dtype::F32][size.min(4) / 2], tile })
+        let dtype = [bytes, Dtype::S16, Dtype::F32][size.min(4) / 2];
+        let mut transpose = Self { from, to, matrices, dtype, tile: (1, 1) };
+        transpose.fit(&Room::whole(chip))?;
+        Ok(transpose)
     }
 }
 
 impl Tiles for Transpose {
+    fn fit(&mut self, room: &Room<'_>) -> Result<()> {
+        let (Matrices { m, n, size, .. }, chip) = (self.matrices, room.chip);
+        let most = chip.a / (LEAST_BYTES * size);
+        if most == 0 {
+            return Err(no_memory("the activations' scratchpad", LEAST_BYTES * size, chip.a));
+        }
+        self.tile = square_tile(chip, (m, n), most);
+        Ok(())
+    }
+
     fn kernel(&self) -> String {
         format!("transpose {}x{}", self.tile.0, self.tile.1)
     }

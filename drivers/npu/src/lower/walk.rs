@@ -12,6 +12,17 @@ const MAX_GROUPS: usize = 1 << 14;
 /// Streams go on as they begin: tiles beyond this are not walked.
 const MAX_TILES: usize = 256;
 
+/// Where the rows of a product come from.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Rows {
+    /// Memory.
+    Memory,
+    /// Another place of the chip, in moves that fetch this share of what they write: windows overlap.
+    Moved { share: f64 },
+    /// They are read where they lie.
+    InPlace,
+}
+
 /// The tiles of a product in one of the orders that [`super::Product`] writes.
 pub(super) struct Walk<'w> {
     pub chip: &'w Chip,
@@ -21,12 +32,17 @@ pub(super) struct Walk<'w> {
     pub nt: usize,
     pub slices: &'w [Slice],
     pub keep_rows: bool,
+    pub rows: Rows,
+    /// The result stays on the chip.
+    pub keeps: bool,
 }
 
 /// The units at work: what each is free for, and what frees the slots.
 #[derive(Default)]
 struct Units {
     bus: f64,
+    /// Ends of the last moves to and from the tiles.
+    moves: [f64; 2],
     array: f64,
     /// Ends of the last two products and of the last two stores.
     products: [f64; 2],
@@ -40,6 +56,20 @@ impl Units {
     fn transfer(&mut self, chip: &Chip, start: f64, bytes: f64) -> f64 {
         self.bus = (start + chip.latency).max(self.bus) + bytes / chip.bandwidth;
         self.bus
+    }
+
+    /// A move that may start at `start`, behind the one before of its direction.
+    fn move_on_chip(&mut self, chip: &Chip, direction: usize, start: f64, bytes: f64) -> f64 {
+        self.moves[direction] = self.moves[direction].max(start) + bytes / chip.moves;
+        self.moves[direction]
+    }
+
+    /// The store of the output before that stays on the chip.
+    fn keep(&mut self, chip: &Chip) {
+        if let Some(bytes) = self.pending.take() {
+            let end = self.move_on_chip(chip, 1, self.products[1], bytes);
+            self.stores = [self.stores[1], end];
+        }
     }
 
     /// The store of the output before, which the loads of the next group have overtaken.
@@ -76,8 +106,12 @@ impl Walk<'_> {
                 self.output(&mut units, (rows, columns), i == 0, &costs);
             }
         }
-        units.store(self.chip);
-        Ok(Some(units.bus.max(units.products[1])))
+        self.store(&mut units);
+        Ok(Some(units.bus.max(units.moves[1]).max(units.products[1])))
+    }
+
+    fn store(&self, units: &mut Units) {
+        if self.keeps { units.keep(self.chip) } else { units.store(self.chip) }
     }
 
     /// One output tile: its slices, and its store.
@@ -85,9 +119,13 @@ impl Walk<'_> {
         let cut = self.slices.len() > 1;
         for (s, slice) in self.slices.iter().enumerate() {
             let new_far = new_far || cut;
-            let mut bytes = 0;
+            let (mut bytes, mut moved) = (0, 0.0);
             if !self.keep_rows || new_far {
-                bytes += rows * slice.len();
+                match self.rows {
+                    Rows::Memory => bytes += rows * slice.len(),
+                    Rows::Moved { share } => moved = (rows * slice.len()) as f64 * share,
+                    Rows::InPlace => {}
+                }
             }
             if self.keep_rows || new_far {
                 bytes += slice.len() * columns;
@@ -95,8 +133,14 @@ impl Walk<'_> {
             if s == 0 && (self.keep_rows || new_far) {
                 bytes += columns * ENTRY;
             }
-            let load_end = units.transfer(self.chip, units.products[0], bytes as f64);
-            units.store(self.chip);
+            let mut load_end = units.products[0];
+            if bytes > 0 {
+                load_end = units.transfer(self.chip, load_end, bytes as f64);
+            }
+            if moved > 0.0 {
+                load_end = load_end.max(units.move_on_chip(self.chip, 0, units.products[0], moved));
+            }
+            self.store(units);
             let cost = costs[s][usize::from(rows < self.mt)][usize::from(columns < self.nt)];
             units.product(load_end, s == 0, cost);
         }
@@ -209,7 +253,17 @@ mod tests {
         let text = "Npu(dram: Simple(bytes_per_cycle: 16.0, latency: 100))";
         let chip = Chip::new(&NpuConfig::parse(text).unwrap());
         let slices = super::super::slices::slices(1, 1, 16, 16);
-        let walk = Walk { chip: &chip, m: 32, n: 16, mt: 32, nt: 16, slices: &slices, keep_rows: false };
+        let walk = Walk {
+            chip: &chip,
+            m: 32,
+            n: 16,
+            mt: 32,
+            nt: 16,
+            slices: &slices,
+            keep_rows: false,
+            rows: Rows::Memory,
+            keeps: false,
+        };
         let cycles = compute_cycles(&chip.array, &Gemm::new(32, 16, 16)).unwrap() as f64;
         let load = (32 * 16 + 16 * 16 + 16 * ENTRY) as f64 / 16.0;
         assert_eq!(walk.time().unwrap(), Some(100.0 + load + cycles + 100.0 + 32.0));

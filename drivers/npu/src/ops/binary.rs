@@ -64,6 +64,7 @@ pub(crate) fn lower(builder: &mut Builder<'_>, node: &Node, opcode: Opcode) -> R
         columns: shape.columns,
         per_batch: shape.per_batch,
         tile: (0, 0),
+        in_place: [None; 2],
     };
     let step = step.plan(builder.chip)?;
     builder.step(vec![la, lb], to, step);

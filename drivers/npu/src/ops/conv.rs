@@ -2,7 +2,9 @@
 
 use super::constants::{Layout, pack, residual};
 use super::{bad_shape, input, output, params_of};
-use crate::lower::{Batch, Builder, Chip, Constants, Depthwise, Form, Geometry, Plan, Product, Source, window};
+use crate::lower::{
+    Batch, Builder, Chip, Constants, Depthwise, Form, Geometry, InPlace, Plan, Product, Source, window,
+};
 use crate::rows::{bias, element, weight};
 use ottava_hal::capability::Operand;
 use ottava_hal::{Error, Node, Reason, Result};
@@ -88,7 +90,20 @@ fn product(builder: &mut Builder<'_>, node: &Node, shape: &Shape, k: usize, cons
     let source = if plain { Source::Rows { pitch: channels } } else { Source::Image { h, w, channels } };
     let (m, n) = (batch * h.output * w.output, shape.channels / shape.groups);
     let batch = Batch::Groups(shape.groups);
-    let step = Product { source, x: from, x_params, constants, to, residual, batch, m, n, k, tiles: Plan::default() };
+    let step = Product {
+        source,
+        x: from,
+        x_params,
+        constants,
+        to,
+        residual,
+        batch,
+        m,
+        n,
+        k,
+        tiles: Plan::default(),
+        in_place: InPlace::default(),
+    };
     let step = step.plan(builder.chip)?;
     let reads = std::iter::once(from).chain(residual.map(|r| r.0)).collect();
     builder.step(reads, to, step);

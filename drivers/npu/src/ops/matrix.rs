@@ -2,7 +2,7 @@
 
 use super::constants::{Layout, pack, residual, stored, unpacked};
 use super::{bad_shape, input, output, params_of};
-use crate::lower::{Batch, Builder, Chip, Constants, Form, Plan, Product, Source};
+use crate::lower::{Batch, Builder, Chip, Constants, Form, InPlace, Plan, Product, Source};
 use crate::rows::{bias, element, factor};
 use ottava_hal::capability::Operand;
 use ottava_hal::{Error, Node, Reason, Result};
@@ -137,7 +137,20 @@ fn step(
     let residual = residual(builder, node, Form::Plain)?;
     let to = builder.make(output(node)?, Form::Plain)?;
     let (source, n, k) = (Source::Rows { pitch: layout.k }, layout.channels, layout.k);
-    let step = Product { source, x: from, x_params, constants, to, residual, batch, m, n, k, tiles: Plan::default() };
+    let step = Product {
+        source,
+        x: from,
+        x_params,
+        constants,
+        to,
+        residual,
+        batch,
+        m,
+        n,
+        k,
+        tiles: Plan::default(),
+        in_place: InPlace::default(),
+    };
     let step = step.plan(builder.chip)?;
     let reads = [from, constants.weights].into_iter().chain(residual.map(|r| r.0)).collect();
     builder.step(reads, to, step);

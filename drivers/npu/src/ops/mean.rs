@@ -73,8 +73,8 @@ fn lower(builder: &mut Builder<'_>, node: &Node, dims: &[usize], axes: Range<usi
     table.push(0, multiplier);
     let table = table.pack(builder)?;
     let (from, to) = (builder.want(x, form)?, builder.make(y, Form::Plain)?);
-    let step =
-        Mean { x: from, x_params, to, epilogue, table, batch, pixels, channels, tile: (0, 0) }.plan(builder.chip)?;
+    let step = Mean { x: from, x_params, to, epilogue, table, batch, pixels, channels, tile: (0, 0), in_place: None }
+        .plan(builder.chip)?;
     builder.step(vec![from], to, step);
     Ok(())
 }

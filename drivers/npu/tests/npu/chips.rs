@@ -201,13 +201,18 @@ fn more_memory_is_not_slower() {
     }
 }
 
-/// Cycles do not grow with the memories by more than so many thousandths.
+/// Cycles do not grow with the memories by more than so many thousandths. The law is about tiles: which values stay on
+/// the chip is a greedy choice, which is only known not to be slower than keeping none.
 fn faster_with_memory(program: &Program, slack: u64) {
     let mut least = u64::from(u32::MAX);
     for kib in [16, 32, 64, 128, 256, 512, 1024] {
         let ram = format!("a: (bytes: {0}), w: (bytes: {0}), acc: (bytes: {1})", kib << 10, kib << 8);
-        let nodes = npu(&format!("Npu(sram: ({ram}))")).cycles(program).unwrap();
-        let total: u64 = nodes.iter().map(|n| n.total).sum();
+        let cycles = |fusion: bool| {
+            let nodes = npu(&format!("Npu(sram: ({ram}), fusion: {fusion})")).cycles(program).unwrap();
+            nodes.iter().map(|n| n.total).sum::<u64>()
+        };
+        let total = cycles(false);
+        assert!(cycles(true) <= total, "{} with {kib} KiB", describe(program));
         assert!(
             total <= least + least * slack / 1000,
             "{} with {kib} KiB: {total} cycles, {least} with less",

@@ -142,7 +142,7 @@ fn faults_of_the_chip_are_told_by_the_device() {
     // Parity finds flips of bytes that are read; some seeds hit bytes that nobody reads, which changes nothing.
     let good = setup().run().unwrap();
     let (mut n_found, mut rng) = (0, Rng::new(5));
-    for _ in 0..60 {
+    for _ in 0..400 {
         let (seed, when, place) = (rng.next(), rng.range(20, 1500), rng.pick(&["a", "w", "acc"]));
         match faulty(&format!("(\"bit_flip\", \"{place}\", {when}, {seed})"), &[]).run() {
             Ok(bytes) => assert_eq!(bytes, good, "{seed} in {place} at {when} was not noticed"),
@@ -152,7 +152,7 @@ fn faults_of_the_chip_are_told_by_the_device() {
             }
         }
     }
-    println!("60 flips: parity found {n_found}, the others hit nothing that is read");
+    println!("400 flips: parity found {n_found}, the others hit nothing that is read");
     assert!(n_found > 0);
     let lost = faulty("(\"device_lost\", \"any\", 100, 1)", &[]);
     assert_eq!(found(&lost).status(), Status::DeviceLost);

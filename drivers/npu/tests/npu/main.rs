@@ -8,6 +8,7 @@ mod common;
 mod elementwise;
 mod exact;
 mod faults;
+mod fusion;
 mod movement;
 mod network;
 mod picks;

@@ -83,7 +83,9 @@ fn cycles_are_those_of_the_estimate_and_the_same_on_every_run() {
             runs.push(profile.nodes.into_iter().map(|n| (n.node, n.kernel, n.cycles, n.bytes)).collect::<Vec<_>>());
         }
         assert_eq!(runs[0], runs[1]);
-        assert!(runs[0].iter().all(|(_, _, cycles, bytes)| *cycles > 0 && *bytes > 0), "{:?}", runs[0]);
+        // A node in the middle may find all that it reads on the chip and leave there what it makes.
+        assert!(runs[0].iter().all(|(_, _, cycles, _)| *cycles > 0), "{:?}", runs[0]);
+        assert!(runs[0].iter().map(|(.., bytes)| bytes).sum::<u64>() > 0, "{:?}", runs[0]);
         let cost = device.estimate(&program).unwrap();
         assert_eq!(cost.confidence, ottava_hal::Confidence::Simulated);
         // Nodes share the estimated time, at 2 ns a cycle.

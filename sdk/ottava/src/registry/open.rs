@@ -57,7 +57,10 @@ impl Registry {
         self.check_drivers()?;
         let entry = self.config.devices.iter().find(|d| d.id == id);
         let (mut known, options) = (Vec::new(), entry.map(|e| e.options.clone()).unwrap_or_default());
-        for present in self.drivers.iter().filter(|d| self.is_enabled(d)) {
+        let mut drivers: Vec<_> = self.drivers.iter().filter(|d| self.is_enabled(d)).collect();
+        // To list the devices of the others may take long: they are asked last.
+        drivers.sort_by_key(|d| !id.starts_with(&d.driver.info().name));
+        for present in drivers {
             let driver = &present.driver;
             if entry.is_some_and(|e| e.driver != driver.info().name) {
                 continue;

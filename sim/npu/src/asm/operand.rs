@@ -86,8 +86,8 @@ fn parse_register(text: &str) -> Result<u32, Problem> {
 
 fn parse_dram(text: &str) -> Result<u32, Problem> {
     let (name, offset) = text.split_once('+').unwrap_or((text, "0"));
-    let Some(region) = Region::ALL.into_iter().find(|r| r.name() == name) else {
-        return Err((format!("unknown region `{name}`"), hint(name, Region::ALL.map(Region::name))));
+    let Some(region) = Region::ENDS.into_iter().find(|r| r.name() == name) else {
+        return Err((format!("unknown region `{name}`"), hint(name, Region::ENDS.map(Region::name))));
     };
     let offset = unsigned(offset)?;
     if offset > DramAddr::MASK {

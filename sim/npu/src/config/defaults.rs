@@ -22,6 +22,7 @@ impl Default for NpuConfig {
             fault: Vec::new(),
             crc: false,
             parity: false,
+            fusion: true,
             watchdog_cycles: None,
             realtime: None,
         }

@@ -55,6 +55,8 @@ pub struct NpuConfig {
     pub crc: bool,
     /// Whether the on-chip memories have a parity bit per byte or accumulator, tested at each read.
     pub parity: bool,
+    /// Whether the driver keeps values on the chip between layers where that is not slower.
+    pub fusion: bool,
     /// Cycles after which a submission is given up.
     pub watchdog_cycles: Option<u64>,
     /// How the driver spends wall-clock time: `None` answers at once, `Some(x)` takes `x` times the modelled time.

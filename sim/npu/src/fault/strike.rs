@@ -103,6 +103,8 @@ impl Strikes {
             }
             Site::Dram(region) => {
                 let bytes = match region {
+                    crate::isa::Region::A => chip.bytes_mut(Space::A),
+                    crate::isa::Region::W => chip.bytes_mut(Space::W),
                     crate::isa::Region::Output => &mut *memory.output,
                     crate::isa::Region::Scratch => &mut *memory.scratch,
                     crate::isa::Region::Input => host.input.to_mut(),

@@ -99,7 +99,8 @@ impl Local {
     }
 }
 
-/// A DRAM region, bound to memory by the host for each run.
+/// What the outer end of a transfer names: a DRAM region, which the host binds to memory for each run, or one of the
+/// chip's own scratchpads. A transfer between two places of the chip is a *move*: it takes no part of the memory bus.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Region {
@@ -111,11 +112,17 @@ pub enum Region {
     Scratch = 2,
     /// Weights, biases and tables; read only.
     Const = 3,
+    /// The scratchpad of the activations.
+    A = 4,
+    /// The scratchpad of the weights.
+    W = 5,
 }
 
 impl Region {
-    /// The regions by number.
+    /// The regions of memory, by number.
     pub const ALL: [Self; 4] = [Self::Input, Self::Output, Self::Scratch, Self::Const];
+    /// The regions and the scratchpads, by number.
+    pub const ENDS: [Self; 6] = [Self::Input, Self::Output, Self::Scratch, Self::Const, Self::A, Self::W];
 
     /// The number.
     pub const fn index(self) -> usize {
@@ -124,16 +131,25 @@ impl Region {
 
     /// The name in assembler text and messages.
     pub const fn name(self) -> &'static str {
-        ["in", "out", "scratch", "const"][self as usize]
+        ["in", "out", "scratch", "const", "chip.A", "chip.W"][self as usize]
+    }
+
+    /// The scratchpad, where it is one.
+    pub const fn space(self) -> Option<Space> {
+        match self {
+            Self::A => Some(Space::A),
+            Self::W => Some(Space::W),
+            _ => None,
+        }
     }
 
     /// Whether a store may go there.
     pub const fn is_writable(self) -> bool {
-        matches!(self, Self::Output | Self::Scratch)
+        matches!(self, Self::Output | Self::Scratch | Self::A | Self::W)
     }
 }
 
-/// A DRAM address: the region in the top three bits, a 29-bit offset; DHI extends the offset.
+/// The address of a transfer's outer end: the region in the top three bits, a 29-bit offset; DHI extends the offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct DramAddr {
     /// The region.
@@ -157,9 +173,9 @@ impl DramAddr {
         (self.region as u32) << 29 | (self.offset & Self::MASK)
     }
 
-    /// The address of these bits; `None` for a region number above 3.
+    /// The address of these bits; `None` for a region number above 5.
     pub fn from_bits(bits: u32) -> Option<Self> {
-        let region = *Region::ALL.get((bits >> 29) as usize)?;
+        let region = *Region::ENDS.get((bits >> 29) as usize)?;
         Some(Self { region, offset: bits & Self::MASK })
     }
 }

@@ -13,7 +13,7 @@ pub enum OperandKind {
     Reg,
     /// The value of the register in the field before.
     Value,
-    /// A DRAM address.
+    /// The outer end of a transfer: an address in DRAM or in a scratchpad.
     Dram,
     /// A local address.
     Local,
@@ -154,9 +154,9 @@ instructions! {
     Set 0x01 "SET" CP, [Reg Value None], &[], CORE, None, "Register a takes the value b.";
     Subgraph 0x02 "SUBGRAPH" CP, [Number None None], &[], CORE, None, "Resets the registers; marks node range a.";
     Nop 0x03 "NOP" ANY, [None None None], &[], CORE, None, "Carries tokens.";
-    Ld2d 0x10 "LD2D" LD, [Dram Local None], &[("BCAST", flags::BCAST)], CORE, None, "ROWS rows of ROWB bytes, DRAM a to local b.";
-    LdIm2col 0x11 "LD_IM2COL" LD, [Dram Local Number], &[], CORE, None, "ROWS rows of taps from the image at a to local b, output pixel c first.";
-    St2d 0x18 "ST2D" ST, [Local Dram None], SUMS, CORE, None, "ROWS rows of ROWB bytes, local a to DRAM b; accumulators through the requantizer.";
+    Ld2d 0x10 "LD2D" LD, [Dram Local None], &[("BCAST", flags::BCAST)], CORE, None, "ROWS rows of ROWB bytes, DRAM or scratchpad a to local b.";
+    LdIm2col 0x11 "LD_IM2COL" LD, [Dram Local Number], &[], CORE, None, "ROWS rows of taps from the image in DRAM or a scratchpad at a to local b, output pixel c first.";
+    St2d 0x18 "ST2D" ST, [Local Dram None], SUMS, CORE, None, "ROWS rows of ROWB bytes, local a to DRAM or scratchpad b; accumulators through the requantizer.";
     Preload 0x20 "PRELOAD" EX, [Local None None], &[], CORE, None, "The K x N operand at a becomes the second factor of the GEMMs that follow.";
     Gemm 0x21 "GEMM" EX, [Local Local None], &[("ACC", flags::ACC)], CORE, None, "M x K rows at a times the preloaded operand, to accumulators b; s16 rows: to 64 bits, two accumulators a sum.";
     Dwconv 0x22 "DWCONV" EX | VEC, [Local Local Local], &[("ACC", flags::ACC)], DW, Some("mac"), "Depthwise convolution of image a with weights b to accumulators c.";

@@ -6,7 +6,7 @@ use crate::sweep::{keys, place};
 use std::collections::BTreeSet;
 
 /// Keys, or groups of them, that the closed forms do not read.
-const IGNORED: [&str; 21] = [
+const IGNORED: [&str; 22] = [
     "crc",
     "dma.channels",
     "dma.in_flight",
@@ -18,6 +18,7 @@ const IGNORED: [&str; 21] = [
     "dram.row_miss",
     "dram.turnaround",
     "fault",
+    "fusion",
     "parity",
     "queues",
     "sram.a.banks",

@@ -37,6 +37,8 @@ impl Memory<'_> {
             Region::Output => self.output,
             Region::Scratch => self.scratch,
             Region::Const => self.constants,
+            // No bytes of the host.
+            Region::A | Region::W => &[],
         }
     }
 
@@ -50,13 +52,13 @@ impl Memory<'_> {
         let bytes: &mut [u8] = match tile.region {
             Region::Output => self.output,
             Region::Scratch => self.scratch,
-            Region::Input | Region::Const => return Err(Fault::ReadOnly(tile.region.name())),
+            Region::Input | Region::Const | Region::A | Region::W => return Err(Fault::ReadOnly(tile.region.name())),
         };
         bytes.get_mut(tile.row(i)).ok_or_else(|| outside(tile))
     }
 }
 
-fn outside(tile: &DramTile) -> Fault {
+pub(super) fn outside(tile: &DramTile) -> Fault {
     Fault::Bounds { what: "a transfer", space: tile.region.name(), end: tile.end(), limit: 0 }
 }
 

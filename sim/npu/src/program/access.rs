@@ -33,12 +33,15 @@ fn write(what: &'static str, tile: Tile) -> Access {
 impl Step {
     /// Every access, reads before writes.
     pub fn accesses(&self) -> Vec<Access> {
-        let dram = |what, tile, write| Access { what, place: Place::Dram(tile), write };
+        let outer = |what, tile: DramTile, write| {
+            let place = tile.local().map_or(Place::Dram(tile), Place::Local);
+            Access { what, place, write }
+        };
         let mut list = match &self.work {
             Work::Nop | Work::Irq | Work::Wait(_) | Work::Signal(_) | Work::Preload => vec![],
-            Work::Load { from, to, .. } => vec![dram("the load", *from, false), write("the load", *to)],
-            Work::Im2col(w) => vec![dram("the image", w.footprint(), false), write("the rows of taps", w.to)],
-            Work::Store { from, to, .. } => vec![read("the store", *from), dram("the store", *to, true)],
+            Work::Load { from, to, .. } => vec![outer("the load", *from, false), write("the load", *to)],
+            Work::Im2col(w) => vec![outer("the image", w.footprint(), false), write("the rows of taps", w.to)],
+            Work::Store { from, to, .. } => vec![read("the store", *from), outer("the store", *to, true)],
             Work::Gemm(g) => {
                 vec![read("the rows", g.a), read("the preloaded operand", g.w.tile), write("the accumulators", g.acc)]
             }
@@ -97,7 +100,7 @@ impl Step {
 
 impl Im2col {
     /// The image rows under the windows of all output pixels: whole rows of pixels, or whole images if there are several.
-    fn footprint(&self) -> DramTile {
+    pub(crate) fn footprint(&self) -> DramTile {
         let w = &self.window;
         let (pixels, image) = (w.pixels_out(), u64::from(w.ih) * u64::from(w.iw));
         let (first, last) = (u64::from(self.first), u64::from(self.first) + u64::from(self.to.rows) - 1);

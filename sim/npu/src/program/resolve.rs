@@ -160,7 +160,7 @@ impl Cx<'_> {
 
     /// A DRAM tile at an address operand.
     pub(super) fn dram(&self, what: &'static str, at: u32, rows: u64, len: u64, pitch: u64) -> Result<DramTile> {
-        let addr = DramAddr::from_bits(at).ok_or(Fault::Place { what, expected: "regions 0 to 3" })?;
+        let addr = DramAddr::from_bits(at).ok_or(Fault::Place { what, expected: "regions 0 to 5" })?;
         let offset = (u64::from(self.regs.get(Reg::Dhi)) << 29) + u64::from(addr.offset);
         self.dram_at(
             what,
@@ -176,11 +176,26 @@ impl Cx<'_> {
         positive(what, len)?;
         let last = (rows - 1).saturating_mul(tile.pitch);
         let end = tile.offset.saturating_add(last).saturating_add(len);
-        let limit = self.regions[tile.region.index()];
+        let limit = match tile.region.space() {
+            Some(space) => self.capacity(space),
+            None => self.regions[tile.region.index()],
+        };
         if end > limit || rows > u32::MAX.into() || len > u32::MAX.into() {
             return Err(Fault::Bounds { what, space: tile.region.name(), end, limit });
         }
+        if tile.region.space().is_some() && rows > 1 && tile.pitch > 0 && tile.pitch < len {
+            return Err(Fault::Overlap { what, len, pitch: tile.pitch });
+        }
         Ok(tile)
+    }
+
+    /// Refuses a move whose two ends may overlap.
+    pub(super) fn apart(what: &'static str, outer: Option<Tile>, inner: &Tile) -> Result<()> {
+        let Some(outer) = outer.filter(|o| o.space == inner.space) else { return Ok(()) };
+        if outer.end() <= inner.offset.into() || inner.end() <= outer.offset.into() {
+            return Ok(());
+        }
+        Err(Fault::Place { what, expected: "two places of the chip that lie apart" })
     }
 }
 

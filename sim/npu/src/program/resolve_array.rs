@@ -13,6 +13,7 @@ impl Cx<'_> {
         let pitch = if inst.flags & flags::BCAST != 0 { 0 } else { dense(self.reg(Reg::Dstride), len) };
         let from = self.dram("the load's source", inst.a, rows, len, pitch)?;
         let to = self.transfer_tile("the load's destination", inst.b, rows, len, true)?;
+        Self::apart("the load's source", from.local(), &to)?;
         let accumulate = Local::from_bits(inst.b).is_some_and(|l| l.accumulate);
         Ok(Work::Load { from, to, accumulate })
     }
@@ -42,6 +43,7 @@ impl Cx<'_> {
         let local = Local::from_bits(inst.a).ok_or(Fault::Place { what, expected: "a local address" })?;
         if local.space != Space::Acc || local.full_width {
             let from = self.transfer_tile("the store's source", inst.a, rows, len, local.full_width)?;
+            Self::apart(what, to.local(), &from)?;
             return Ok(Work::Store { from, to, requant: None });
         }
         let size = Dtype::from_code(self.reg(Reg::DtypeO)).map_or(1, Dtype::bytes);
@@ -69,6 +71,7 @@ impl Cx<'_> {
         if pitch < channels && pixels > 1 {
             return Err(Fault::Overlap { what: "the image", len: channels, pitch });
         }
+        Self::apart("the image", image.local(), &to)?;
         Ok(Work::Im2col(Im2col { image, window, first: inst.c, to, pad: self.reg(Reg::Padv) as u8 }))
     }
 

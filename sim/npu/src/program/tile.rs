@@ -38,7 +38,7 @@ impl Tile {
     }
 }
 
-/// Rows of a DRAM region, in bytes. A pitch of 0 reads the same row again and again.
+/// Rows of a DRAM region, or of a scratchpad as the outer end of a transfer, in bytes. A pitch of 0 reads the same row again and again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DramTile {
     /// The region.
@@ -54,6 +54,15 @@ pub struct DramTile {
 }
 
 impl DramTile {
+    /// The tile on the chip, where the region is a scratchpad; a row that is read again and again is one.
+    pub fn local(&self) -> Option<Tile> {
+        let space = self.region.space()?;
+        let rows = if self.pitch == 0 { 1 } else { self.rows };
+        let pitch = if rows == 1 { self.len } else { self.pitch as u32 };
+        // `resolve` has checked the tile against the scratchpad, whose offsets have 24 bits.
+        Some(Tile { space, offset: self.offset as u32, rows, len: self.len, pitch })
+    }
+
     /// Start of row `i`.
     pub fn start(&self, i: u64) -> u64 {
         self.offset.saturating_add(i.saturating_mul(self.pitch))

@@ -12,13 +12,14 @@ use crate::program::{Access, Dwconv, Place, Pool, Step, Unary, Work};
 /// The cost of one step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cost {
-    /// Cycles of the array or the vector unit until the results are there; 0 for transfers and control.
+    /// Cycles of the array or the vector unit until the results are there, or of a move between two places of the chip;
+    /// 0 for transfers over the bus and control.
     pub cycles: u64,
     /// Cycles until the next instruction of the queue may start; less than `cycles` where an array overlaps products.
     pub hold: u64,
     /// Cycles of these in which the unit waited for a bank of a scratchpad.
     pub bank: u64,
-    /// Bytes over the memory bus; `None` for all but transfers.
+    /// Bytes over the memory bus; `None` for all but transfers with memory.
     pub dma_bytes: Option<u64>,
     /// The counters that do not depend on data.
     pub counters: Counters,
@@ -93,18 +94,51 @@ fn count_access(counters: &mut Counters, access: &Access) {
 }
 
 fn transfer(config: &NpuConfig, cost: &mut Cost, step: &Step) {
+    let outer = match &step.work {
+        Work::Im2col(w) => &w.image,
+        Work::Load { from: outer, .. } | Work::Store { to: outer, .. } => outer,
+        _ => return,
+    };
     let counters = &mut cost.counters;
+    if let Some(space) = outer.region.space() {
+        move_on_chip(config, cost, step, space);
+        return;
+    }
     if let Work::Im2col(w) = &step.work {
         // Rows of taps overlap; the engine fetches a byte once where that is less than fetching every tap.
         counters.dram_bytes_read = counters.dram_bytes_read.min(w.to.units());
     }
-    if let Work::Store { requant: Some(r), from, .. } = &step.work {
-        counters.requantized = from.units() / r.sums.accumulators();
-    }
+    counters.requantized = requantized(&step.work);
     let bytes = counters.dram_bytes_read.saturating_add(counters.dram_bytes_written);
     cost.dma_bytes = Some(bytes);
     counters.dma_transfers = 1;
     counters.dma_bursts = bytes.div_ceil(config.dma.max_burst.into());
+}
+
+fn requantized(work: &Work) -> u64 {
+    match work {
+        Work::Store { requant: Some(r), from, .. } => from.units() / r.sums.accumulators(),
+        _ => 0,
+    }
+}
+
+/// A move: the DMA engine takes a word of each port of the outer scratchpad per cycle. As in transfers with memory, its
+/// other end finds free slots, and im2col fetches a byte once where that is less than fetching every tap.
+fn move_on_chip(config: &NpuConfig, cost: &mut Cost, step: &Step, space: Space) {
+    let bytes = match &step.work {
+        Work::Im2col(w) => w.footprint().local().map_or(0, |t| t.units()).min(w.to.units()),
+        Work::Load { from, .. } => u64::from(from.rows).saturating_mul(from.len.into()),
+        Work::Store { to, .. } => to.local().map_or(0, |t| t.units()),
+        _ => 0,
+    };
+    let pad = if space == Space::W { &config.sram.w } else { &config.sram.a };
+    let rate = u64::from(pad.ports).saturating_mul(pad.port_bytes.into()).max(1);
+    cost.cycles = bytes.div_ceil(rate);
+    cost.hold = cost.cycles;
+    if matches!(step.work, Work::Im2col(_)) {
+        cost.counters.sram_bytes_read = bytes;
+    }
+    cost.counters.requantized = requantized(&step.work);
 }
 
 fn depthwise(config: &NpuConfig, cost: &mut Cost, step: &Step, d: &Dwconv) -> Result<(), Fault> {

@@ -182,6 +182,7 @@ impl<'a> Engine<'a> {
     /// Adds the conditions of channels and of exclusive use.
     fn resources(&self, queue: Queue, s: usize, latest: &mut Latest) {
         let is_transfer = self.costs[s].dma_bytes.is_some();
+        let moves = matches!(queue, Queue::Ld | Queue::St);
         let other = if queue == Queue::Ld { Reason::DmaOut } else { Reason::DmaIn };
         if is_transfer {
             let limit = self.in_flight_limit();
@@ -193,7 +194,7 @@ impl<'a> Engine<'a> {
             }
         }
         if self.config.dma.overlap == Overlap::None {
-            if is_transfer {
+            if is_transfer || (moves && self.costs[s].cycles > 0) {
                 latest.and(self.ends.1, Reason::DepToken);
             } else if self.costs[s].cycles > 0 {
                 latest.and(self.ends.0, Reason::DmaIn);
@@ -222,14 +223,16 @@ impl<'a> Engine<'a> {
         state.room_at = start;
         let end = end.max(state.last_end);
         account(state, (start, end), cost.bank, latest.reason);
-        let streams = matches!(queue, Queue::Ld | Queue::St);
-        state.free_at = if streams { start } else { start.saturating_add(cost.hold) };
+        // Transfers with memory overlap; a move keeps its queue's engine.
+        state.free_at = if is_transfer { start } else { start.saturating_add(cost.hold) };
         state.last_end = end;
         if is_transfer {
             while state.in_flight.len() >= limit {
                 state.in_flight.pop_front();
             }
             state.in_flight.push_back(end);
+            self.ends.0 = self.ends.0.max(end);
+        } else if cost.cycles > 0 && matches!(queue, Queue::Ld | Queue::St) {
             self.ends.0 = self.ends.0.max(end);
         } else if cost.cycles > 0 {
             self.ends.1 = self.ends.1.max(end);
@@ -317,7 +320,8 @@ impl<'a> Engine<'a> {
             *time = state.time;
             time.stalls[Reason::Drain as usize] += total - state.last_end;
         }
-        let works = |span: &&Span| self.costs[span.step as usize].cycles > 0;
+        let unit = |s: usize| matches!(self.steps[s].queue, Queue::Ex | Queue::Vec);
+        let works = |span: &&Span| unit(span.step as usize) && self.costs[span.step as usize].cycles > 0;
         let first = self.spans.iter().filter(works).map(|s| s.start).min();
         let last = self.spans.iter().filter(works).map(|s| s.end).max();
         let timing = Timing {

@@ -58,6 +58,9 @@ fn kind(step: &Step, cost: &Cost) -> Option<Kind> {
     match (step.queue, cost.dma_bytes) {
         (Queue::St, Some(_)) => Some(Kind::Store),
         (_, Some(_)) => Some(Kind::Load),
+        // Moves on the chip count as what they take the place of.
+        (Queue::Ld, None) => (cost.cycles > 0).then_some(Kind::Load),
+        (Queue::St, None) => (cost.cycles > 0).then_some(Kind::Store),
         (_, None) => (cost.cycles > 0).then_some(Kind::Compute),
     }
 }

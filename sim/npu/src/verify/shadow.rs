@@ -85,7 +85,7 @@ impl Shadow {
         let (map, rows) = match access.place {
             Place::Local(tile) => (local_map(tile.space), local_rows(&tile)),
             Place::Dram(tile) => {
-                let Some(map) = [None, Some(3), Some(4), None][tile.region.index()] else { return Ok(()) };
+                let Some(map) = [None, Some(3), Some(4), None, None, None][tile.region.index()] else { return Ok(()) };
                 let pitch = if tile.rows == 1 { tile.len.into() } else { tile.pitch };
                 (map, rows(tile.offset, tile.rows.into(), tile.len.into(), pitch))
             }

@@ -48,7 +48,8 @@ fn draw_cell(html: &mut Html, cell: &Cell, is_number: bool) {
         Mark::Bad => "bad",
         Mark::Soft => "soft",
     };
-    let class = format!("{}{mark}", if is_number { "n " } else { "" });
+    let class = format!("{} {mark}", if is_number { "n" } else { width_class(&cell.text) });
+    let class = class.trim();
     let content = |html: &mut Html| match &cell.link {
         Some(link) => drop(html.leaf("a", &[("href", link)], &cell.text)),
         None => drop(html.text(&cell.text)),
@@ -57,9 +58,18 @@ fn draw_cell(html: &mut Html, cell: &Cell, is_number: bool) {
         // An empty cell sorts before zero.
         true => drop(html.element(
             "td",
-            &[("class", &class.trim()), ("data-v", &cell.text.parse::<f64>().unwrap_or(-1.0))],
+            &[("class", &class), ("data-v", &cell.text.parse::<f64>().unwrap_or(-1.0))],
             content,
         )),
         false => drop(html.element("td", &[("class", &class)], content)),
+    }
+}
+
+/// Short texts stay on one line, and long names get room, so that a narrow window does not cut them into pieces.
+fn width_class(text: &str) -> &'static str {
+    match text.chars().count() {
+        0..=14 => "w",
+        _ if !text.contains(' ') => "name",
+        _ => "",
     }
 }

@@ -26,7 +26,7 @@ pub fn to_json(report: &Report) -> Value {
     let case = |o: &crate::Outcome| {
         json!({
             "group": o.group, "name": o.name, "result": o.result.name(), "detail": o.detail, "millis": o.millis,
-            "repro": report.repros.get(&o.name),
+            "repro": report.repros.get(&o.name), "cause": report.causes.get(&o.name),
         })
     };
     doc.insert("cases".into(), report.outcomes.iter().map(case).collect());

@@ -91,6 +91,74 @@ mod tests {
     use super::super::testing::report;
     use super::*;
 
+    /// Attributes of an element: names, values.
+    type Attributes = Vec<(String, String)>;
+
+    /// A strict reader of the XML that is written here: elements that nest, quoted attributes, text without markup.
+    fn parse(xml: &str) -> Result<Vec<(String, Attributes)>, String> {
+        let mut rest = xml.strip_prefix("<?xml version=\"1.0\" encoding=\"UTF-8\"?>").ok_or("no declaration")?;
+        let (mut open, mut seen) = (Vec::new(), Vec::new());
+        while let Some(at) = rest.find('<') {
+            unescaped(&rest[..at])?;
+            let end = rest.find('>').ok_or("an element has no end")?;
+            let (tag, behind) = (&rest[at + 1..end], &rest[end + 1..]);
+            rest = behind;
+            if let Some(name) = tag.strip_prefix('/') {
+                let last: Option<String> = open.pop();
+                (last.as_deref() == Some(name)).then_some(()).ok_or(format!("`{name}` closes {last:?}"))?;
+                continue;
+            }
+            let (tag, is_empty) = tag.strip_suffix('/').map_or((tag, false), |tag| (tag, true));
+            let (name, attributes) = tag.split_once(' ').unwrap_or((tag, ""));
+            seen.push((name.to_owned(), attributes_of(attributes)?));
+            if !is_empty {
+                open.push(name.to_owned());
+            }
+        }
+        let is_end = open.is_empty() && rest.trim().is_empty();
+        is_end.then_some(seen).ok_or(format!("left open: {open:?}, behind the end: {rest:?}"))
+    }
+
+    fn attributes_of(mut text: &str) -> Result<Attributes, String> {
+        let mut list = Vec::new();
+        while !text.trim().is_empty() {
+            let (name, behind) = text.trim_start().split_once("=\"").ok_or(format!("no value in `{text}`"))?;
+            let (value, behind) = behind.split_once('"').ok_or("a value has no end")?;
+            list.push((name.to_owned(), unescaped(value)?));
+            text = behind;
+        }
+        Ok(list)
+    }
+
+    fn unescaped(text: &str) -> Result<String, String> {
+        let (mut out, mut rest) = (String::new(), text);
+        while let Some(at) = rest.find('&') {
+            out.push_str(&rest[..at]);
+            let end = rest[at..].find(';').ok_or("an entity has no end")? + at;
+            let known =
+                [("lt", '<'), ("gt", '>'), ("amp", '&'), ("quot", '"'), ("apos", '\''), ("#9", '\t'), ("#10", '\n')];
+            let entity = &rest[at + 1..end];
+            out.push(known.iter().find(|(name, _)| *name == entity).ok_or(format!("entity `{entity}`"))?.1);
+            rest = &rest[end + 1..];
+        }
+        let bad = |c: char| c == '<' || (c < ' ' && !"\n\t\r".contains(c)) || ('\u{fffe}'..='\u{ffff}').contains(&c);
+        out.push_str(rest);
+        if text.contains(bad) { Err(format!("`{text}` holds what XML does not allow")) } else { Ok(out) }
+    }
+
+    #[test]
+    fn it_is_xml_whatever_the_texts_are() {
+        let seen = parse(&to_junit(&report())).unwrap();
+        let names: Vec<&str> = seen.iter().map(|(name, _)| name.as_str()).take(4).collect();
+        assert_eq!(names, ["testsuites", "testsuite", "testcase", "testcase"]);
+        let (_, failure) = seen.iter().find(|(name, _)| name == "failure").unwrap();
+        let message = &failure.iter().find(|(name, _)| name == "message").unwrap().1;
+        assert_eq!(*message, super::super::testing::EVIL.replace(['\u{1}', '\u{fffe}'], "\u{fffd}"));
+        for bad in ["<a>", "<a></b>", "<a b=c/>", "<a>&nbsp;</a>", "<a b=\"\u{1}\"/>"] {
+            assert!(parse(&format!("<?xml version=\"1.0\" encoding=\"UTF-8\"?>{bad}")).is_err(), "{bad}");
+        }
+    }
+
     #[test]
     fn counts_are_those_of_the_elements() {
         let xml = to_junit(&report());

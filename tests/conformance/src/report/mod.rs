@@ -22,6 +22,9 @@ pub use junit::to_junit;
 use crate::{Coverage, Ending, Outcome};
 use std::collections::BTreeMap;
 
+/// So many failures are looked into; a driver with more has one defect that shows everywhere.
+const MOST_DIAGNOSES: usize = 100;
+
 /// What a run came to.
 #[derive(Debug, Clone)]
 pub struct Report {
@@ -33,6 +36,8 @@ pub struct Report {
     pub outcomes: Vec<Outcome>,
     /// Repro files by the case's name, relative to the folder of the report.
     pub repros: BTreeMap<String, String>,
+    /// Likely causes by the case's name.
+    pub causes: BTreeMap<String, String>,
     /// What is worse than in an older report; none if there is no older one.
     pub regressions: Option<Vec<Regression>>,
     /// Entries of the lists that mean no case, and other remarks.
@@ -65,6 +70,17 @@ impl Report {
             1 => format!("`{driver}` is not conformant: 1 case is bad"),
             n => format!("`{driver}` is not conformant: {n} cases are bad"),
         }
+    }
+
+    /// Finds the likely causes of the failures that have a program.
+    pub fn find_causes(&mut self) {
+        let attached = self.outcomes.iter().filter_map(|o| Some((&o.name, o.attached.as_deref()?)));
+        let looked_into = attached.take(MOST_DIAGNOSES);
+        let cause = |(name, repro): (&String, &crate::Repro)| {
+            let found = crate::diagnose(repro);
+            Some((name.clone(), found.cause()?.to_owned()))
+        };
+        self.causes = looked_into.filter_map(cause).collect();
     }
 
     /// The groups in order, each with the number of cases by ending.
@@ -119,6 +135,7 @@ pub(crate) mod testing {
             coverage: Vec::new(),
             outcomes: Ending::ALL.iter().enumerate().map(outcome).collect(),
             repros: [("dev.open_close.1".to_owned(), "repro/dev.open_close.1.orepro".to_owned())].into(),
+            causes: [("dev.open_close.1".to_owned(), EVIL.to_owned())].into(),
             regressions: None,
             remarks: vec![EVIL.into()],
             seconds: 12.0,

@@ -11,7 +11,7 @@ mod file;
 
 pub use file::ReproFile;
 
-use crate::Stop;
+use crate::{Check, Stop};
 use ottava_hal::wire::{self, Inline, Reader, Writer};
 use ottava_hal::{Error, Program, Result, Tensor};
 
@@ -32,6 +32,14 @@ impl Repro {
     /// The failure of a case whose results differ: words, and everything that is needed to look into it.
     pub fn differs(self, what: impl Into<String>) -> Stop {
         Stop::Differs(what.into(), Box::new(self))
+    }
+
+    /// Passes if the device computed the very bits that were expected; else fails with the first element that differs.
+    pub fn equal(self) -> Check {
+        match crate::diagnose::first_in_words(&self) {
+            None => Ok(()),
+            Some(words) => Err(self.differs(words)),
+        }
     }
 
     /// Appends it to a file.

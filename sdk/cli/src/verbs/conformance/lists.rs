@@ -4,7 +4,7 @@ use super::Args;
 use crate::failure::{Failure, Result};
 use crate::files::{MAX_SETTINGS, read_text};
 use ottava_conformance::{Expectations, Profile};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The lists, and where they are from.
 pub struct Lists {
@@ -17,7 +17,7 @@ pub struct Lists {
 
 /// Reads the lists; empty ones if there is no file.
 pub fn read(args: &Args) -> Result<Lists> {
-    let beside = args.library.as_ref().map(|path| path.with_extension("expect.ron")).filter(|path| path.is_file());
+    let beside = args.library.as_deref().map(beside).filter(|path| path.is_file());
     let (file, is_found) = match &args.expect {
         Some(path) => (Some(path.clone()), false),
         None => (beside, true),
@@ -29,6 +29,13 @@ pub fn read(args: &Args) -> Result<Lists> {
     let parsed = ottava::parse_ron(&text, ottava::codes::EXPECTATIONS, "list of expectations");
     let expectations = parsed.map_err(|e| Failure::Error(e.in_file(&path)))?;
     Ok(Lists { expectations, file: Some(path), is_found })
+}
+
+/// `NAME.expect.ron` beside `NAME.so` or `NAME.ottava.ron`.
+fn beside(library: &Path) -> PathBuf {
+    let name = library.file_name().map_or_else(String::new, |n| n.to_string_lossy().into_owned());
+    let stem = name.strip_suffix(".ottava.ron").or_else(|| name.strip_suffix(".so")).unwrap_or(&name);
+    library.with_file_name(format!("{stem}.expect.ron"))
 }
 
 impl Lists {

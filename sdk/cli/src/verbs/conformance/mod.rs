@@ -32,13 +32,16 @@ use std::time::{Duration, Instant};
 
 /// Check a driver library, or a device, against the contract; each case runs in a process of its own.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:
+#[command(
+    override_usage = "ottava conformance <LIB.so|--device ID> [OPTIONS]",
+    after_help = "Examples:
   ottava conformance ./libacme.so
   ottava conformance ./libacme.so --profile quant --report out
   ottava conformance ./libacme.so --repro out/repro/num.Conv.3.orepro
   ottava conformance --device cpu --filter 'num.*'
 
-Exit codes: 0 conformant, 1 not, 2 wrong usage, 3 bad input, 4 the library is not loaded.")]
+Exit codes: 0 conformant, 1 not, 2 wrong usage, 3 bad input, 4 the library is not loaded."
+)]
 pub struct Args {
     /// The driver's library, or its manifest (`*.ottava.ron`).
     #[arg(required_unless_present = "device", value_name = "LIB.so")]
@@ -162,11 +165,13 @@ pub fn run(args: &Args, cx: &Context) -> Result<Answer> {
         header: header(args, &described, &choice)?,
         coverage: described.coverage,
         repros: BTreeMap::new(),
+        causes: BTreeMap::new(),
         regressions: worse,
         remarks: lists.remarks(&described.cases),
         seconds: begin.elapsed().as_secs_f64(),
         outcomes,
     };
+    report.find_causes();
     report.remarks.iter().for_each(|remark| cx.ui.warn(remark));
     if let Some(out) = &out {
         out.write(&mut report)?;
@@ -214,6 +219,6 @@ fn dry_run(described: &Described, choice: &Choice) -> Answer {
     let broken: Vec<&str> = described.broken.iter().map(|o: &Outcome| o.detail.as_str()).collect();
     let json = json!({ "driver": described.facts, "cases": cases, "broken": broken });
     let n = rows.len();
-    let text = format!("{}\n{n} cases would run", crate::text::table(&["group", "case", "lists"], &[], rows));
+    let text = format!("{}\ncases that would run: {n}", crate::text::table(&["group", "case", "lists"], &[], rows));
     Answer::new(text, json)
 }

@@ -20,14 +20,14 @@ pub fn page(report: &Report) -> Page {
     Page {
         title: format!("Conformance of {} {}", facts.driver, facts.version),
         subtitle: format!(
-            "{} ({}), profile {}, seed {}, suite {}",
+            "{}, kind {}, profile {}, seed {}, suite {}",
             facts.device_name, facts.kind, h.profile, h.seed, h.suite
         ),
         verdicts: verdicts(report),
         figures: figures(report),
         sections: sections.into_iter().flatten().collect(),
         notes: vec![format!(
-            "{} cases in {}, on {}.",
+            "Cases: {}, in {}, on {}.",
             report.outcomes.len(),
             time((report.seconds * 1e9) as u64),
             h.date
@@ -40,10 +40,7 @@ fn verdicts(report: &Report) -> Vec<Verdict> {
     let status = if report.is_conformant() { Status::Good } else { Status::Bad };
     let mut list = vec![Verdict { status, text: report.verdict() }];
     if let Some(worse) = report.regressions.as_ref().filter(|w| !w.is_empty()) {
-        list.push(Verdict {
-            status: Status::Bad,
-            text: format!("{} cases are worse than in the older report", worse.len()),
-        });
+        list.push(Verdict { status: Status::Bad, text: format!("worse than in the older report: {}", worse.len()) });
     }
     let remarks = report.remarks.iter();
     list.extend(remarks.map(|text| Verdict { status: Status::Warning, text: text.clone() }));
@@ -111,14 +108,15 @@ fn failures(report: &Report) -> Option<Section> {
     let bad: Vec<&Outcome> = report.outcomes.iter().filter(|o| o.result.is_bad()).collect();
     let row = |o: &&Outcome| {
         let repro = report.repros.get(&o.name);
+        let cause = report.causes.get(&o.name).map_or("", String::as_str);
         let link = Cell { text: repro.map_or("", |_| "repro").into(), mark: Mark::None, link: repro.cloned() };
-        vec![cell(&o.group), cell(&o.name), marked(o.result.name(), Mark::Bad), cell(&o.detail), link]
+        vec![cell(&o.group), cell(&o.name), marked(o.result.name(), Mark::Bad), cell(&o.detail), cell(cause), link]
     };
     let section = Section {
         title: "Failures".into(),
         lead: "Each repro file runs alone with `ottava conformance LIB --repro FILE`, which looks for the cause."
             .into(),
-        columns: ["Group", "Case", "Result", "What was found", "File"].map(column).to_vec(),
+        columns: ["Group", "Case", "Result", "What was found", "Likely cause", "File"].map(column).to_vec(),
         rows: bad.iter().map(row).collect(),
     };
     (!bad.is_empty()).then_some(section)
@@ -154,7 +152,11 @@ fn coverage(report: &Report) -> Option<Section> {
             (p, n) if p == n => marked(format!("{p} of {n}"), Mark::Good),
             (p, n) => marked(format!("{p} of {n}"), Mark::Bad),
         };
-        let exact = if c.exact { marked("exact", Mark::Good) } else { marked("not exact", Mark::Warning) };
+        let exact = match (c.exact, c.modes.is_empty()) {
+            (_, true) => marked("-", Mark::Soft),
+            (true, _) => marked("exact", Mark::Good),
+            (false, _) => marked("not exact", Mark::Warning),
+        };
         [cell(&c.op), cell(&c.dtype)].into_iter().chain(modes.iter().map(mode)).chain([exact, cases]).collect()
     };
     let columns = ["Operator", "Type"].map(column).into_iter().chain(modes.iter().map(|m| column(m)));
@@ -167,10 +169,11 @@ fn coverage(report: &Report) -> Option<Section> {
     (!report.coverage.is_empty()).then_some(section)
 }
 
-/// How many cases have the operator as second part of their name, and how many of them passed.
+/// How many cases have the operator as a part of their name, and how many of them passed.
 fn cases_of(report: &Report, op: &str) -> (usize, usize) {
     let plain = op.rsplit("::").next().unwrap_or(op);
-    let is_of = |o: &&Outcome| o.name.split('.').nth(1).is_some_and(|part| part.eq_ignore_ascii_case(plain));
+    let is_op = |part: &str| part.replace('_', "").eq_ignore_ascii_case(plain);
+    let is_of = |o: &&Outcome| o.name.split('.').skip(1).any(is_op);
     let all: Vec<&Outcome> = report.outcomes.iter().filter(is_of).collect();
     (all.iter().filter(|o| o.result == Ending::Passed).count(), all.len())
 }
@@ -215,7 +218,8 @@ fn submission(report: &Report) -> Option<Section> {
     let mut all: Vec<(&str, String)> = vec![
         ("driver", format!("{} {}", f.driver, f.version)),
         ("vendor", f.vendor.clone()),
-        ("device", format!("{}: {} ({}, {})", f.device, f.device_name, f.kind, f.isa)),
+        ("device", format!("{}: {}, kind {}", f.device, f.device_name, f.kind)),
+        ("instruction set", f.isa.clone()),
         ("options", f.options.join(", ")),
         ("ABI", f.abi.clone()),
     ];

@@ -11,6 +11,7 @@ pub fn answer(report: &Report, folder: Option<&Path>) -> Answer {
     if let Some(list) = &report.regressions {
         text += &match list.len() {
             0 => "nothing is worse than in the older report\n\n".to_owned(),
+            1 => "1 case is worse than in the older report:\n".to_owned(),
             n => format!("{n} cases are worse than in the older report:\n"),
         };
         for r in list {
@@ -47,6 +48,9 @@ fn bad(report: &Report, folder: Option<&Path>) -> String {
     let mut text = String::new();
     for o in report.outcomes.iter().filter(|o| o.result.is_bad()) {
         text += &format!("\n{}: {} ({})\n  {}\n", o.result.name(), o.name, o.group, o.detail.replace('\n', "\n  "));
+        if let Some(cause) = report.causes.get(&o.name) {
+            text += &format!("  likely cause: {cause}\n");
+        }
         if let (Some(folder), Some(file)) = (folder, report.repros.get(&o.name)) {
             text += &format!("  repro: {}\n", folder.join(file).display());
         }

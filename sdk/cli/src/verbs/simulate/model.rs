@@ -189,6 +189,11 @@ impl OnChip {
         }
     }
 
+    /// Number of nodes whose results stay on the chip, and their bytes.
+    pub fn kept(&self) -> (usize, u64) {
+        (self.rows.iter().filter(|r| r.kept_on_chip > 0).count(), self.sum(|r| r.kept_on_chip))
+    }
+
     /// Cycles before the first arithmetic of each partition and behind the last one, in sums.
     pub fn edges(&self) -> (u64, u64) {
         let timings = || self.parts.iter().map(|(timed, _)| &timed.timing);

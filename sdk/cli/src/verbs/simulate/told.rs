@@ -54,7 +54,8 @@ impl OnChip {
             self.stalls().iter().filter(|(_, n)| **n > 0).map(|(reason, n)| format!("{reason} {n}")).collect();
         text += &format!(
             "\n{}: {} cycles, {} of them computing, {:.1} % of its peak\nstalls: {}\n\
-             cold start {}, drain {}, both in the total\nenergy: {}\n",
+             cold start {}, drain {}, both in the total\n\
+             memory: {} bytes moved; of {} nodes {} bytes stay on the chip for the next ones\nenergy: {}\n",
             config.name,
             figures.total_cycles,
             figures.compute_cycles,
@@ -62,6 +63,9 @@ impl OnChip {
             list.join(", "),
             self.edges().0,
             self.edges().1,
+            figures.dram_bytes,
+            self.kept().0,
+            self.kept().1,
             energy_text(config, figures.energy_fj)
         );
         let mut kinds: BTreeMap<&str, usize> = BTreeMap::new();
@@ -79,7 +83,8 @@ impl OnChip {
         let layer = |r: &NodeCycles| {
             json!({
                 "name": r.node, "macs": r.macs, "total_cycles": r.total, "compute_cycles": r.compute,
-                "stall_cycles": r.stalls, "dram_bytes": r.dram_bytes, "counters": counters(&r.counters),
+                "stall_cycles": r.stalls, "dram_bytes": r.dram_bytes, "kept_on_chip": r.kept_on_chip,
+                "counters": counters(&r.counters),
                 "utilization": utilization(r.macs, r.total, config),
             })
         };
@@ -89,6 +94,7 @@ impl OnChip {
             "energy": energy_json(config, figures.energy_fj), "queues": self.queues(),
             "cold_start_cycles": self.edges().0, "drain_cycles": self.edges().1,
             "counters": counters(&self.counters()),
+            "kept_on_chip": { "layers": self.kept().0, "bytes": self.kept().1 },
             "layers": self.rows.iter().map(layer).collect::<Vec<_>>(),
             "nodes_elsewhere": self.elsewhere.len(),
             "elsewhere": self.elsewhere.iter().map(Elsewhere::json).collect::<Vec<_>>(),

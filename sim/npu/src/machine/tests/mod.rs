@@ -5,6 +5,7 @@ mod elementwise;
 mod faults;
 mod hostile;
 mod laws;
+mod moves;
 mod overlap;
 mod pools;
 

@@ -1,0 +1,264 @@
+//! Queues: order, waits, failures, deadlines, rebinding, profiles.
+
+use crate::common::{Checked, LONG, buffer, compile, contents, dequantize, device, finish, reference, submission};
+use ottava_hal::device::Command;
+use ottava_hal::{Binding, Device, Error, Executable, Fence, Program, Status, Submission, Tensor};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+struct Setup {
+    device: Checked,
+    program: Program,
+    exe: Arc<dyn Executable>,
+    input: Tensor,
+}
+
+fn setup(what: &str) -> Option<Setup> {
+    setup_with(what, &[])
+}
+
+fn setup_with(what: &str, options: &[(&str, &str)]) -> Option<Setup> {
+    let device = device(what, options)?;
+    let (program, input) = dequantize(1000);
+    let exe = compile(device.as_ref(), &program);
+    Some(Setup { device, program, exe, input })
+}
+
+impl Setup {
+    fn run(&self) -> (Submission, Vec<Arc<dyn ottava_hal::Buffer>>) {
+        submission(self.device.as_ref(), &self.exe, std::slice::from_ref(&self.input))
+    }
+
+    fn expect(&self) -> Vec<Vec<u8>> {
+        reference(&self.program, std::slice::from_ref(&self.input))
+    }
+}
+
+#[test]
+fn a_queue_that_waits_holds_up_neither_the_caller_nor_another_queue() {
+    let Some(s) = setup("waits on Vulkan") else { return };
+    let gate: Arc<dyn Fence> = s.device.create_fence(0).unwrap();
+    let (waiting, done) = (s.device.create_queue().unwrap(), s.device.create_fence(0).unwrap());
+    let (mut late, outs) = s.run();
+    late.waits = vec![(Arc::clone(&gate), 5)];
+    late.signals = vec![(Arc::clone(&done), 1)];
+    waiting.submit(&late).unwrap();
+    let other = s.device.create_queue().unwrap();
+    finish(s.device.as_ref(), other.as_ref(), s.run().0).unwrap();
+    assert_eq!(done.query(), Ok(0));
+    gate.signal(5).unwrap();
+    done.wait(1, LONG).unwrap();
+    assert_eq!(contents(&outs), s.expect());
+}
+
+#[test]
+fn two_queues_take_turns_along_a_timeline() {
+    let Some(s) = setup("two queues on Vulkan") else { return };
+    let fence = s.device.create_fence(0).unwrap();
+    let queues = [s.device.create_queue().unwrap(), s.device.create_queue().unwrap()];
+    let words = buffer(s.device.as_ref(), &[0; 8]);
+    for n in 1..=40u64 {
+        let step = Submission {
+            commands: vec![Command::Fill { to: Binding::whole(Arc::clone(&words)), pattern: n as u32 }],
+            waits: vec![(Arc::clone(&fence), n - 1)],
+            signals: vec![(Arc::clone(&fence), n)],
+            ..Submission::default()
+        };
+        queues[(n % 2) as usize].submit(&step).unwrap();
+    }
+    fence.wait(40, LONG).unwrap();
+    assert_eq!(contents(&[words])[0], [40, 0, 0, 0, 40, 0, 0, 0]);
+}
+
+#[test]
+fn submissions_of_one_queue_end_in_order_also_empty_ones() {
+    let Some(s) = setup("order on Vulkan") else { return };
+    let (queue, fence) = (s.device.create_queue().unwrap(), s.device.create_fence(0).unwrap());
+    let mut kept = Vec::new();
+    for n in 1..=30u64 {
+        let (mut run, outs) = s.run();
+        if n % 3 == 0 {
+            run.commands.clear();
+        } else {
+            kept.push(outs);
+        }
+        run.signals = vec![(Arc::clone(&fence), n)];
+        assert_eq!(queue.submit(&run), Ok(n));
+    }
+    fence.wait(30, LONG).unwrap();
+    assert_eq!(fence.query(), Ok(30));
+    kept.iter().for_each(|outs| assert_eq!(contents(outs), s.expect()));
+}
+
+#[test]
+fn failures_travel_along_fences() {
+    let Some(s) = setup("failures on Vulkan") else { return };
+    let (queue, gate) = (s.device.create_queue().unwrap(), s.device.create_fence(0).unwrap());
+    let fences: Vec<_> = (0..2).map(|_| s.device.create_fence(0).unwrap()).collect();
+    let (mut first, outs) = s.run();
+    first.waits = vec![(Arc::clone(&gate), 1)];
+    first.signals = vec![(Arc::clone(&fences[0]), 1)];
+    let (mut second, _) = s.run();
+    second.waits = vec![(Arc::clone(&fences[0]), 1)];
+    second.signals = vec![(Arc::clone(&fences[1]), 1)];
+    queue.submit(&first).unwrap();
+    s.device.create_queue().unwrap().submit(&second).unwrap();
+    gate.fail(Error::failed(Status::Internal, "the camera is gone"));
+    assert!(fences[1].wait(1, LONG).unwrap_err().to_string().contains("the camera is gone"));
+    assert!(contents(&outs)[0].iter().all(|&b| b == 0));
+}
+
+#[test]
+fn a_submission_that_cannot_start_in_time_does_not_run() {
+    let Some(s) = setup("deadlines on Vulkan") else { return };
+    let (queue, fence) = (s.device.create_queue().unwrap(), s.device.create_fence(0).unwrap());
+    let (mut late, outs) = s.run();
+    late.waits = vec![(s.device.create_fence(0).unwrap(), 1)];
+    late.signals = vec![(Arc::clone(&fence), 1)];
+    late.deadline = Some(Instant::now() + Duration::from_millis(5));
+    queue.submit(&late).unwrap();
+    assert_eq!(fence.wait(1, LONG).unwrap_err().status(), Status::Timeout);
+    assert!(contents(&outs)[0].iter().all(|&b| b == 0));
+    finish(s.device.as_ref(), queue.as_ref(), s.run().0).unwrap();
+}
+
+#[test]
+fn other_bindings_are_other_memory_also_parts_and_buffers_that_come_and_go() {
+    let Some(s) = setup("rebinding on Vulkan") else { return };
+    let queue = s.device.create_queue().unwrap();
+    let (expect, x) = (s.expect(), s.input.bytes());
+    let large = buffer(s.device.as_ref(), &vec![0; 64 * 1024]);
+    for i in 0..24 {
+        let (offset, result) = (1024 * (i % 12), 16_384 + 4096 * (i % 11));
+        large.write(offset, x).unwrap();
+        let input = match i % 3 {
+            0 => Binding::whole(buffer(s.device.as_ref(), x)),
+            _ => Binding { buffer: Arc::clone(&large), offset, len: x.len() },
+        };
+        let output = Binding { buffer: Arc::clone(&large), offset: result, len: 4000 };
+        let run = Submission::dispatch(Arc::clone(&s.exe), vec![input], vec![output]);
+        finish(s.device.as_ref(), queue.as_ref(), run).unwrap();
+        let mut found = vec![0; 4000];
+        large.read(result, &mut found).unwrap();
+        assert_eq!(found, expect[0], "run {i}");
+        large.write(result, &[0; 4000]).unwrap();
+    }
+}
+
+#[test]
+fn a_profile_has_a_time_for_each_node() {
+    let Some(s) = setup("profiles on Vulkan") else { return };
+    let queue = s.device.create_queue().unwrap();
+    let (mut run, _) = s.run();
+    run.profile = true;
+    let id = finish(s.device.as_ref(), queue.as_ref(), run).unwrap();
+    let profile = queue.take_profile(id).expect("it was asked for");
+    assert_eq!(profile.nodes.len(), 1);
+    let node = &profile.nodes[0];
+    assert_eq!((node.node.as_str(), node.kernel.as_str()), ("only", "convert"));
+    assert!(node.duration_ns > 0 && profile.begin <= profile.end);
+    assert!(queue.take_profile(id).is_none());
+}
+
+#[test]
+fn work_that_is_on_its_way_is_waited_for_by_the_device_and_failures_still_travel() {
+    chain(&[]);
+}
+
+#[test]
+fn lanes_of_the_device_wait_for_each_other() {
+    chain(&[("queues", "3")]);
+}
+
+fn chain(options: &[(&str, &str)]) {
+    let Some(s) = setup_with("chains on Vulkan", options) else { return };
+    let queues: Vec<_> = (0..3).map(|_| s.device.create_queue().unwrap()).collect();
+    let (gate, chain) = (s.device.create_fence(0).unwrap(), s.device.create_fence(7).unwrap());
+    let words = buffer(s.device.as_ref(), &[0; 4096]);
+    let step = |n: u64, waits: Vec<(Arc<dyn Fence>, u64)>| Submission {
+        commands: vec![Command::Fill { to: Binding::whole(Arc::clone(&words)), pattern: n as u32 }],
+        waits,
+        signals: vec![(Arc::clone(&chain), n)],
+        ..Submission::default()
+    };
+    // The last step comes first, in a queue of its own: a queue runs in order.
+    queues[0].submit(&step(30, vec![(Arc::clone(&chain), 29)])).unwrap();
+    for n in 8..=29u64 {
+        let first = if n == 8 { vec![(Arc::clone(&gate), 3)] } else { vec![(Arc::clone(&chain), n - 1)] };
+        queues[1 + (n % 2) as usize].submit(&step(n, first)).unwrap();
+    }
+    assert_eq!(chain.query(), Ok(7));
+    gate.signal(3).unwrap();
+    chain.wait(30, LONG).unwrap();
+    assert_eq!(contents(&[Arc::clone(&words)])[0][..4], [30, 0, 0, 0]);
+    assert!(chain.signal(30).is_err(), "a timeline only grows");
+    chain.signal(31).unwrap();
+    queues[1].submit(&step(40, vec![(Arc::clone(&chain), 31)])).unwrap();
+    chain.wait(40, LONG).unwrap();
+    chain.fail(Error::failed(Status::Internal, "given up"));
+    let after = s.device.create_fence(0).unwrap();
+    let mut late = step(41, vec![(Arc::clone(&chain), 40)]);
+    late.signals = vec![(Arc::clone(&after), 1)];
+    queues[2].submit(&late).unwrap();
+    assert!(after.wait(1, LONG).unwrap_err().to_string().contains("given up"));
+}
+
+#[test]
+fn timelines_of_others_are_refused() {
+    let Some(s) = setup("foreign timelines on Vulkan") else { return };
+    let queue = s.device.create_queue().unwrap();
+    let foreign: Arc<dyn Fence> = Arc::new(ottava_hal::host::HostFence::new(0));
+    for (waits, signals) in [(vec![(Arc::clone(&foreign), 0)], vec![]), (vec![], vec![(Arc::clone(&foreign), 1)])] {
+        let run = Submission { waits, signals, ..Submission::default() };
+        assert!(queue.submit(&run).unwrap_err().to_string().contains("timeline of another device"));
+    }
+    assert_eq!(foreign.query(), Ok(0));
+}
+
+#[test]
+fn whoever_listens_hears_once_and_may_submit_again() {
+    struct Again {
+        queue: Arc<dyn ottava_hal::Queue>,
+        next: Submission,
+        heard: std::sync::atomic::AtomicU32,
+    }
+    impl ottava_hal::Notify for Again {
+        fn notified(&self, _: u64, result: ottava_hal::Result<()>) {
+            result.unwrap();
+            self.heard.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+            self.queue.submit(&self.next).unwrap();
+        }
+    }
+    let Some(s) = setup("listeners on Vulkan") else { return };
+    let queue = s.device.create_queue().unwrap();
+    let (first, second) = (s.device.create_fence(0).unwrap(), s.device.create_fence(0).unwrap());
+    let next = Submission { signals: vec![(Arc::clone(&second), 1)], ..s.run().0 };
+    let again = Arc::new(Again { queue: Arc::clone(&queue), next, heard: 0.into() });
+    first.notify(1, again.clone(), 0);
+    let (mut run, _) = s.run();
+    run.signals = vec![(first, 1)];
+    queue.submit(&run).unwrap();
+    second.wait(1, LONG).unwrap();
+    assert_eq!(again.heard.load(std::sync::atomic::Ordering::SeqCst), 1);
+}
+
+#[test]
+fn runs_of_one_program_on_several_lanes_keep_apart() {
+    let Some(device) = device("lanes on Vulkan", &[("queues", "4")]) else { return };
+    let (program, x) = dequantize(5001);
+    let exe = compile(device.as_ref(), &program);
+    let expect = reference(&program, std::slice::from_ref(&x));
+    let queues: Vec<_> = (0..4).map(|_| device.create_queue().unwrap()).collect();
+    let fences: Vec<_> = (0..4).map(|_| device.create_fence(0).unwrap()).collect();
+    for round in 1..=6u64 {
+        let mut kept = Vec::new();
+        for (queue, fence) in queues.iter().zip(&fences) {
+            let (mut run, outs) = submission(device.as_ref(), &exe, std::slice::from_ref(&x));
+            run.signals = vec![(Arc::clone(fence), round)];
+            queue.submit(&run).unwrap();
+            kept.push(outs);
+        }
+        fences.iter().for_each(|f| f.wait(round, LONG).unwrap());
+        kept.iter().for_each(|outs| assert_eq!(contents(outs), expect));
+    }
+}
