@@ -29,7 +29,6 @@ mod kit;
 mod library;
 mod process;
 mod profile;
-mod report;
 mod raw;
 mod report;
 mod repro;

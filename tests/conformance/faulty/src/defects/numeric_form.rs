@@ -27,13 +27,13 @@ pub(super) static DEFECTS: &[Defect] = &[
         };
     }),
     Defect::new("softmax_without_maximum", "G.6", SOFTMAX, "scale", |b| b.node = no_maximum),
-    Defect::new("softmax_last_axis", "G.6", SOFTMAX, "axis 0", |b| {
+    Defect::new("softmax_last_axis", "G.6", SOFTMAX, "axis", |b| {
         b.node = |cx| with(cx, &["Softmax"], |op| op.node.attrs.set("axis", Attr::Int(-1)));
     }),
     Defect::new("softmax_of_255", "G.6", SOFTMAX, "scale", |b| {
         b.node = |cx| with(cx, &["Softmax"], |op| scale_of(op, 1.0 / 255.0));
     }),
-    Defect::new("epsilon_missing", "G.6", NORM, "epsilon were 0", |b| {
+    Defect::new("epsilon_missing", "G.6", NORM, "epsilon is 0", |b| {
         b.node = |cx| with(cx, &["LayerNormalization"], |op| op.node.attrs.set("epsilon", Attr::Float(0.0)));
     }),
     Defect::new("norm_without_beta", "G.6", NORM, "LayerNormalization", |b| {
@@ -42,14 +42,16 @@ pub(super) static DEFECTS: &[Defect] = &[
     Defect::new("rms_minus_mean", "G.6", NORM, "RMSNormalization", |b| {
         b.node = |cx| with(cx, &["RMSNormalization"], |op| op.node.op = "LayerNormalization".into());
     }),
-    Defect::new("clamp_missing", "G.7", "num.fusion.clamp", "clamp were missing", |b| {
+    Defect::new("clamp_missing", "G.7", "num.fusion.clamp", "clamp is not applied", |b| {
         b.node = |cx| with(cx, PRODUCTS, |op| op.node.fused.clamp = None);
     }),
-    Defect::new("clamp_before_zero_point", "G.7", "num.fusion.clamp", "fused clamp", |b| b.node = early_clamp),
-    Defect::new("activation_missing", "G.7", "num.fusion.activation", "activation were missing", |b| {
+    Defect::new("clamp_before_zero_point", "G.7", "num.fusion.clamp", "before the zero point", |b| {
+        b.node = early_clamp
+    }),
+    Defect::new("activation_missing", "G.7", "num.fusion.activation", "activation is not applied", |b| {
         b.node = |cx| with(cx, PRODUCTS, |op| op.node.fused.act = None);
     }),
-    Defect::new("residual_dropped", "G.7", RESIDUAL, "residual were missing", |b| {
+    Defect::new("residual_dropped", "G.7", RESIDUAL, "residual is not added", |b| {
         b.node = |cx| with(cx, PRODUCTS, |op| last_input(op, |zp, bytes| bytes.fill(zp as u8)));
     }),
     Defect::new("residual_without_zero_point", "G.7", RESIDUAL, "fused residual", |b| {

@@ -26,7 +26,7 @@ pub(super) static DEFECTS: &[Defect] = &[
             })
         }
     }),
-    Defect::new("operands_exchanged", "G.1", "num.Sub.s8.fp32_rne", "differ", |b| {
+    Defect::new("operands_exchanged", "G.1", "num.Sub.s8.fp32_rne", "inputs are swapped", |b| {
         b.node = |cx| {
             with(cx, &["Sub"], |op| {
                 op.inputs.swap(0, 1);
@@ -74,7 +74,7 @@ pub(super) static DEFECTS: &[Defect] = &[
     Defect::new("pads_on_the_wrong_axis", "G.1", "num.Slice.s8", "input", |b| {
         b.node = |cx| ints(cx, &["Slice"], |y| y.rotate_left(1))
     }),
-    Defect::new("alpha_missing", "G.1", "num.Gemm.s8.fp32_rne", "alpha were missing", |b| {
+    Defect::new("alpha_missing", "G.1", "num.Gemm.s8.fp32_rne", "alpha is missing", |b| {
         b.node = |cx| with(cx, &["Gemm"], |op| _ = op.node.attrs.0.remove("alpha"));
     }),
     Defect::new("weight_not_transposed", "G.1", "num.Gemm.s8.fp32_rne", "channel axis 0", |b| {
@@ -86,7 +86,7 @@ pub(super) static DEFECTS: &[Defect] = &[
     Defect::new("sum_is_mean", "G.1", "num.ReduceSum.s8.fp32_rne", "over axes", |b| {
         b.node = |cx| with(cx, &["ReduceSum"], |op| op.node.op = "ReduceMean".into());
     }),
-    Defect::new("first_sample_for_all", "G.8", "num.determinism.batch", "first sample", |b| b.node = first_sample),
+    Defect::new("first_sample_for_all", "G.8", "num.determinism.batch", "batch element 0", |b| b.node = first_sample),
     Defect::new("stale_result", "G.8", "num.determinism.runs", "run", |b| b.node = stale),
     Defect::new("every_fifth_differs", "G.8", "num.determinism.runs", "run", |b| {
         b.node = |cx| reals(cx, CONV, |y| y.iter_mut().take(1).filter(|_| fifth()).for_each(|v| *v += 1.0));

@@ -14,22 +14,22 @@ const WIDE: &str = "num.saturation.sums_of_32_bits";
 const RESULTS: &str = "num.saturation.results";
 
 pub(super) static DEFECTS: &[Defect] = &[
-    Defect::new("half_away_from_zero", "G.3", TIES, "by one", |b| {
+    Defect::new("half_away_from_zero", "G.3", TIES, "half is rounded away", |b| {
         b.node = |cx| rescaled(cx, RNE, true, |s| s.real().round() + s.zp);
     }),
-    Defect::new("half_up", "G.3", TIES, "rounded in q31", |b| {
+    Defect::new("half_up", "G.3", TIES, "half is rounded up", |b| {
         b.node = |cx| rescaled(cx, RNE, true, |s| (s.real() + 0.5).floor() + s.zp);
     }),
-    Defect::new("rounds_down", "G.3", TIES, "by one", |b| {
+    Defect::new("rounds_down", "G.3", TIES, "always rounded down", |b| {
         b.node = |cx| rescaled(cx, RNE, true, |s| s.real().floor() + s.zp);
     }),
-    Defect::new("zero_point_before_rounding", "G.3", TIES, "by one", |b| {
+    Defect::new("zero_point_before_rounding", "G.3", TIES, "added before rounding", |b| {
         b.node = |cx| rescaled(cx, RNE, true, |s| (s.real() + s.zp).round_ties_even());
     }),
-    Defect::new("double_instead_of_single", "G.3", "num.rounding.twice.q31_single", "rounded in q31_double", |b| {
+    Defect::new("double_instead_of_single", "G.3", "num.rounding.twice.q31_single", "mode q31_double", |b| {
         b.node = |cx| in_mode(cx, RequantMode::Q31Single, RequantMode::Q31Double);
     }),
-    Defect::new("mode_ignored", "G.3", "num.rounding.product_of_scales.q31_double", "rounded in fp32_rne", |b| {
+    Defect::new("mode_ignored", "G.3", "num.rounding.product_of_scales.q31_double", "mode fp32_rne", |b| {
         b.node = |cx| in_mode(cx, RequantMode::Q31Double, RequantMode::Fp32Rne);
     }),
     Defect::new("shift_truncates", "G.3", "num.rounding.ties.q31_double", "by one", |b| {
@@ -38,11 +38,11 @@ pub(super) static DEFECTS: &[Defect] = &[
     Defect::new("multiplier_f16", "G.2", "num.saturation.scales", "accumulator", |b| {
         b.node = |cx| rescaled(cx, RNE, true, |s| (s.acc * f64::from(as_f16(s.m))).round_ties_even() + s.zp);
     }),
-    Defect::new("exact_product", "G.3", "num.rounding.product_of_scales.fp32_rne", "585", |b| {
+    Defect::new("exact_product", "G.3", "num.rounding.product_of_scales.fp32_rne", "f64", |b| {
         // The multiplier has more bits than f32, as the real product of the scales.
         b.node = |cx| rescaled(cx, RNE, true, |s| (s.acc * (f64::from(s.m) + 1e-9)).round_ties_even() + s.zp);
     }),
-    Defect::new("reciprocal", "G.3", "num.rounding.quantize", "by one", |b| b.node = reciprocal),
+    Defect::new("reciprocal", "G.3", "num.rounding.quantize", "reciprocal", |b| b.node = reciprocal),
     Defect::new("nan_is_zero", "G.3", "num.rounding.quantize", "saturate", |b| {
         b.node = |cx| with(cx, &["Quantize"], |op| real(op, |v| if v.is_nan() { 0.0 } else { v }));
     }),
@@ -52,11 +52,11 @@ pub(super) static DEFECTS: &[Defect] = &[
     Defect::new("requantize_copies", "G.3", "num.rounding.requantize", "Requantize", |b| {
         b.node = |cx| if is(cx, &["Requantize"]) { Ok(vec![cx.input(0)?.clone()]) } else { evaluate(cx) };
     }),
-    Defect::new("before_round_ignored", "G.3", "num.rounding.zero_point_before", "after rounding", |b| {
+    Defect::new("before_round_ignored", "G.3", "num.rounding.zero_point_before", "other side of rounding", |b| {
         b.node = |cx| with(cx, &["Add", "Mul"], |op| op.node.fused.zp_before_round = false);
     }),
     Defect::new("mean_rounds_down", "G.3", "num.rounding.means", "by one", |b| b.node = mean_rounds_down),
-    Defect::new("no_saturation", "G.2", RESULTS, "saturate", |b| {
+    Defect::new("no_saturation", "G.2", RESULTS, "saturation is missing", |b| {
         b.node = |cx| rescaled(cx, RNE, false, |s| s.real().round_ties_even() + s.zp);
     }),
     Defect::new("upper_end_of_s8", "G.2", RESULTS, "u8", |b| {
@@ -66,7 +66,7 @@ pub(super) static DEFECTS: &[Defect] = &[
         b.node = |cx| rescaled(cx, RNE, true, |s| s.real().round_ties_even().clamp(-128.0, 127.0) + s.zp);
     }),
     Defect::new("pairs_saturate_at_16_bits", "G.2", FULL, "accumulator", |b| b.node = pairs),
-    Defect::new("sum_of_16_bits", "G.2", FULL, "accumulator", |b| {
+    Defect::new("sum_of_16_bits", "G.2", FULL, "wraps at 16 bits", |b| {
         b.node = |cx| rescaled(cx, RNE, true, |s| half(s, (s.acc as i64 as i16).into()));
     }),
     Defect::new("sum_of_24_bits", "G.2", FULL, "accumulator", |b| {

@@ -10,7 +10,7 @@ const CONVS: &[&str] = &["Conv", "ConvTranspose"];
 const PADDED: &str = "num.padding.Conv";
 
 pub(super) static DEFECTS: &[Defect] = &[
-    Defect::new("padding_is_byte_0", "G.4", PADDED, "border", |b| {
+    Defect::new("padding_is_byte_0", "G.4", PADDED, "zero bytes", |b| {
         b.node = |cx| with(cx, CONV, |op| filled(op, 0));
     }),
     Defect::new("padding_is_lowest", "G.4", "num.padding.AveragePool", "padding", |b| {
@@ -19,37 +19,37 @@ pub(super) static DEFECTS: &[Defect] = &[
     Defect::new("max_pool_pads_with_0", "G.4", "num.padding.MaxPool", "border", |b| {
         b.node = |cx| with(cx, &["MaxPool"], |op| filled(op, 0));
     }),
-    Defect::new("pads_only_behind", "G.4", PADDED, "exchanged", |b| {
+    Defect::new("pads_only_behind", "G.4", PADDED, "padding", |b| {
         b.node = |cx| with(cx, CONVS, |op| pads(op, |f, b| (0, f + b)))
     }),
     Defect::new("pads_symmetric", "G.4", "num.padding.ConvTranspose", "output", |b| {
         b.node = |cx| with(cx, &["ConvTranspose"], |op| pads(op, |f, b| ((f + b) / 2, f + b - (f + b) / 2)));
     }),
-    Defect::new("padding_counts", "G.4", "num.padding.AveragePool", "count_include_pad", |b| {
+    Defect::new("padding_counts", "G.4", "num.padding.AveragePool", "counts in the average", |b| {
         b.node = |cx| with(cx, &["AveragePool"], |op| op.node.attrs.set("count_include_pad", Attr::Int(1)));
     }),
     Defect::new("pad_fills_byte_0", "G.4", "num.padding.Pad", "padding", |b| {
         b.node = |cx| with(cx, &["Pad"], |op| forget(op, 0));
     }),
-    Defect::new("zero_point_ignored", "G.4", PADDED, "zero point were ignored", |b| {
+    Defect::new("zero_point_ignored", "G.4", PADDED, "zero point of the input is ignored", |b| {
         b.node = |cx| with(cx, CONV, |op| op.params(0).into_iter().for_each(|q| q.zero_points.fill(0)));
     }),
-    Defect::new("neighbour_scale", "G.5", "num.axis.scales", "neighbour's scale", |b| {
+    Defect::new("neighbour_scale", "G.5", "num.axis.scales", "next channel", |b| {
         b.node = |cx| with(cx, PRODUCTS, |op| op.params(1).into_iter().for_each(|q| q.scales.rotate_left(1)));
     }),
-    Defect::new("one_scale_for_all", "G.5", "num.axis.scales", "first one's scale", |b| {
+    Defect::new("one_scale_for_all", "G.5", "num.axis.scales", "channel 0", |b| {
         b.node = |cx| with(cx, PRODUCTS, |op| op.params(1).into_iter().for_each(first_scale));
     }),
     Defect::new("transposed_axis_0", "G.5", "num.axis.ConvTranspose", "ConvTranspose", |b| {
         b.node = |cx| with(cx, &["ConvTranspose"], axis_0);
     }),
-    Defect::new("nibbles_swapped", "G.5", "num.axis.nibbles", "nibbles", |b| {
+    Defect::new("nibbles_swapped", "G.5", "num.axis.nibbles", "4-bit weights are swapped", |b| {
         b.node = |cx| with(cx, PRODUCTS, |op| of_nibbles(op, |w| w.iter_mut().for_each(|v| *v = v.rotate_left(4))));
     }),
     Defect::new("nibbles_unsigned", "G.5", "num.axis.nibbles", "nibbles", |b| {
         b.node = |cx| with(cx, PRODUCTS, |op| of_nibbles(op, |w| w.iter_mut().for_each(|v| *v &= 0x77)));
     }),
-    Defect::new("bias_dropped", "G.5", "num.axis.biases", "bias were missing", |b| {
+    Defect::new("bias_dropped", "G.5", "num.axis.biases", "bias is not added", |b| {
         b.node = |cx| with(cx, PRODUCTS, |op| bias(op, |b| b.fill(0)));
     }),
     Defect::new("bias_of_the_neighbour", "G.5", "num.axis.biases", "bias for each channel", |b| {

@@ -59,15 +59,6 @@ pub(super) enum Rule {
     Within(Vec<Vec<f64>>),
 }
 
-/// Where results differ.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Miss {
-    /// The first element.
-    pub at: usize,
-    /// How many do.
-    pub count: usize,
-}
-
 impl Rule {
     /// The rule of a program; `exact` is what the device says of all its nodes.
     pub(super) fn of(sample: &Sample, exact: bool) -> Self {
@@ -82,12 +73,6 @@ impl Rule {
         let steps = steps(program, node);
         let bounds = sample.expected.iter().zip(&magnitudes).map(|(y, m)| bounds(node, y, m, steps)).collect();
         Self::Within(bounds)
-    }
-
-    /// The first difference of an output, and how many there are.
-    pub(super) fn miss(&self, output: usize, expected: &Tensor, actual: &Tensor) -> Option<Miss> {
-        let differs = self.differing(output, expected, actual);
-        Some(Miss { at: *differs.first()?, count: differs.len() })
     }
 
     /// Every element that differs.
