@@ -107,7 +107,8 @@ fn no_maximum(cx: &EvalCx) -> Result<Vec<Tensor>> {
 fn early_clamp(cx: &EvalCx) -> Result<Vec<Tensor>> {
     let zp = cx.out_quant(0).map_or(0, |q| q.zero_points[0]);
     with(cx, PRODUCTS, |op| {
-        op.node.fused.clamp = op.node.fused.clamp.map(|(lo, hi)| (lo.saturating_add(zp), hi.saturating_add(zp)));
+        let moved = |v: i32| v.saturating_add(zp).clamp(-128, 127);
+        op.node.fused.clamp = op.node.fused.clamp.map(|(lo, hi)| (moved(lo), moved(hi)));
     })
 }
 

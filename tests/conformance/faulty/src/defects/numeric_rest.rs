@@ -34,7 +34,7 @@ pub(super) static DEFECTS: &[Defect] = &[
             })
         }
     }),
-    Defect::new("words_are_bytes", "G.1", "num.Add.s16.fp32_rne", "s16", |b| {
+    Defect::new("words_are_bytes", "G.1", "num.Add.s16.fp32_rne", "real result", |b| {
         b.node = |cx| with(cx, &["Add"], low_bytes)
     }),
     Defect::new("concat_copies", "G.1", "num.Concat.s8", "axis", |b| {

@@ -29,7 +29,7 @@ pub(super) static DEFECTS: &[Defect] = &[
     Defect::new("double_instead_of_single", "G.3", "num.rounding.twice.q31_single", "mode q31_double", |b| {
         b.node = |cx| in_mode(cx, RequantMode::Q31Single, RequantMode::Q31Double);
     }),
-    Defect::new("mode_ignored", "G.3", "num.rounding.product_of_scales.q31_double", "mode fp32_rne", |b| {
+    Defect::new("mode_ignored", "G.3", "num.rounding.product_of_scales.q31_double", "by one", |b| {
         b.node = |cx| in_mode(cx, RequantMode::Q31Double, RequantMode::Fp32Rne);
     }),
     Defect::new("shift_truncates", "G.3", "num.rounding.ties.q31_double", "by one", |b| {
@@ -38,11 +38,11 @@ pub(super) static DEFECTS: &[Defect] = &[
     Defect::new("multiplier_f16", "G.2", "num.saturation.scales", "accumulator", |b| {
         b.node = |cx| rescaled(cx, RNE, true, |s| (s.acc * f64::from(as_f16(s.m))).round_ties_even() + s.zp);
     }),
-    Defect::new("exact_product", "G.3", "num.rounding.product_of_scales.fp32_rne", "f64", |b| {
+    Defect::new("exact_product", "G.3", "num.rounding.product_of_scales.fp32_rne", "585", |b| {
         // The multiplier has more bits than f32, as the real product of the scales.
         b.node = |cx| rescaled(cx, RNE, true, |s| (s.acc * (f64::from(s.m) + 1e-9)).round_ties_even() + s.zp);
     }),
-    Defect::new("reciprocal", "G.3", "num.rounding.quantize", "reciprocal", |b| b.node = reciprocal),
+    Defect::new("reciprocal", "G.3", "num.rounding.quantize", "by one", |b| b.node = reciprocal),
     Defect::new("nan_is_zero", "G.3", "num.rounding.quantize", "saturate", |b| {
         b.node = |cx| with(cx, &["Quantize"], |op| real(op, |v| if v.is_nan() { 0.0 } else { v }));
     }),

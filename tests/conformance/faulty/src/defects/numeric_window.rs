@@ -31,7 +31,7 @@ pub(super) static DEFECTS: &[Defect] = &[
     Defect::new("pad_fills_byte_0", "G.4", "num.padding.Pad", "padding", |b| {
         b.node = |cx| with(cx, &["Pad"], |op| forget(op, 0));
     }),
-    Defect::new("zero_point_ignored", "G.4", PADDED, "zero point of the input is ignored", |b| {
+    Defect::new("zero_point_ignored", "G.4", PADDED, "pads", |b| {
         b.node = |cx| with(cx, CONV, |op| op.params(0).into_iter().for_each(|q| q.zero_points.fill(0)));
     }),
     Defect::new("neighbour_scale", "G.5", "num.axis.scales", "next channel", |b| {
@@ -43,7 +43,7 @@ pub(super) static DEFECTS: &[Defect] = &[
     Defect::new("transposed_axis_0", "G.5", "num.axis.ConvTranspose", "ConvTranspose", |b| {
         b.node = |cx| with(cx, &["ConvTranspose"], axis_0);
     }),
-    Defect::new("nibbles_swapped", "G.5", "num.axis.nibbles", "4-bit weights are swapped", |b| {
+    Defect::new("nibbles_swapped", "G.5", "num.axis.nibbles", "nibbles", |b| {
         b.node = |cx| with(cx, PRODUCTS, |op| of_nibbles(op, |w| w.iter_mut().for_each(|v| *v = v.rotate_left(4))));
     }),
     Defect::new("nibbles_unsigned", "G.5", "num.axis.nibbles", "nibbles", |b| {
@@ -58,7 +58,7 @@ pub(super) static DEFECTS: &[Defect] = &[
     Defect::new("groups_mixed", "G.5", "num.axis.Conv.groups", "accumulator", |b| {
         b.node = |cx| with(cx, CONV, groups_mixed)
     }),
-    Defect::new("channels_of_depthwise", "G.5", "num.axis.Conv.depthwise", "accumulator", |b| {
+    Defect::new("channels_of_depthwise", "G.5", "num.axis.Conv.depthwise", "group", |b| {
         b.node = |cx| with(cx, CONV, first_filter);
     }),
     Defect::new("kernel_turned", "G.5", "num.axis.Conv.groups", "weights", |b| {

@@ -23,7 +23,7 @@ fn place(want: &Tensor, differing: &[usize]) -> Option<&'static str> {
     };
     if n > 1 && all(&|i| i + 1 == n) {
         Some("only the last element, the tail")
-    } else if shape.first().is_some_and(|b| *b > 1) && all(&|i| i >= first_axis) {
+    } else if shape.len() > 1 && shape[0] > 1 && all(&|i| i >= first_axis) {
         Some("only behind the first sample of the batch")
     } else if shape.len() > 2 && differing.len() < n && all(&border) {
         Some("only at the border, where the padding is")
