@@ -159,7 +159,9 @@ fn what_is_no_driver_is_refused_with_the_reason() {
         run.fails(4, &[path, "is not loaded", words]);
     }
     ottava(dir.path(), &["conformance", "--device", "nowhere"]).fails(2, &["there is no device `nowhere`"]);
-    ottava(dir.path(), &["conformance", "text.so", "--oracle", "npu:x.ron"]).fails(2, &["--oracle npu:x.ron"]);
+    ottava(dir.path(), &["conformance", "text.so", "--oracle", "x.ron"])
+        .fails(2, &["`--oracle x.ron` is not npu:CHIP.ron"]);
+    ottava(dir.path(), &["conformance", "text.so", "--oracle", "npu:missing.ron"]).fails(3, &["missing.ron"]);
     ottava(dir.path(), &["conformance", "text.so", "--repro", "text.so"]).fails(3, &["no repro file"]);
 }
 
@@ -172,6 +174,26 @@ fn a_dry_run_lists_the_cases() {
     assert!(names.contains(&CASE), "{names:?}");
     let none = ["conformance", "--device", "reference", "--filter", "nothing.like.this"];
     ottava(dir.path(), &none).fails(2, &["no case of the profile minimal is `nothing.like.this`"]);
+}
+
+#[test]
+fn a_chip_is_compared_with_its_description() {
+    let dir = folder();
+    let device = |chip: &str| {
+        let config = format!(r#"Ottava(devices: [(id: "chip", driver: "npu", options: {{"config": "{chip}"}})])"#);
+        std::fs::write(dir.path().join("ottava.ron"), config).unwrap();
+    };
+    let compared = |more: &[&str]| {
+        let args = ["conformance", "--device", "chip", "--filter", "oracle.run.Conv", "--oracle", "npu:edge16"];
+        ottava(dir.path(), &[&args, more].concat())
+    };
+    device("edge16");
+    compared(&["--cycle-tolerance", "0"]).succeeds();
+    device("edge32");
+    compared(&[]).succeeds();
+    let slower = compared(&["--cycle-tolerance", "5"]);
+    slower.fails(1, &["not conformant"]);
+    assert!(slower.stdout.contains("cycles, the description says"), "{}", slower.stdout);
 }
 
 /// The file of a failed addition of s8 tensors.

@@ -1,6 +1,7 @@
 //! Runs a program once on the device under test.
 
 use crate::{Check, Repro, ReproFile, Stop, Subject};
+use ottava_hal::device::Profile;
 use ottava_hal::{Binding, BufferDesc, CompileOptions, Device, Error, Program, Result, Submission, Tensor, ValueId};
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,6 +11,15 @@ const PATIENCE: Duration = Duration::from_secs(600);
 
 /// Compiles a program for a device and runs it once, on buffers of the device.
 pub fn execute(device: &dyn Device, program: &Program, inputs: &[Tensor]) -> Result<Vec<Tensor>> {
+    execute_profiled(device, program, inputs).map(|(outputs, _)| outputs)
+}
+
+/// As [`execute`], with the times of the run where the device tells them.
+pub(crate) fn execute_profiled(
+    device: &dyn Device,
+    program: &Program,
+    inputs: &[Tensor],
+) -> Result<(Vec<Tensor>, Option<Profile>)> {
     let executable = device.compile(program, &CompileOptions::default())?;
     let buffer = |bytes: usize| device.alloc(&BufferDesc { bytes, alignment: device.info().alignment });
     let mut bound = Vec::with_capacity(inputs.len());
@@ -23,12 +33,13 @@ pub fn execute(device: &dyn Device, program: &Program, inputs: &[Tensor]) -> Res
     let made = made?;
     let (queue, fence) = (device.create_queue()?, device.create_fence(0)?);
     let submission = Submission::dispatch(executable, bound, made.clone());
-    queue.submit(&Submission { signals: vec![(fence.clone(), 1)], ..submission })?;
+    let id = queue.submit(&Submission { signals: vec![(fence.clone(), 1)], profile: true, ..submission })?;
     fence.wait(1, PATIENCE)?;
+    let profile = queue.take_profile(id);
     for (tensor, from) in results.iter_mut().zip(&made) {
         from.buffer.read(0, tensor.bytes_mut())?;
     }
-    Ok(results)
+    Ok((results, profile))
 }
 
 /// A tensor for an output, which must have a fixed shape.

@@ -48,7 +48,7 @@ pub use profile::Profile;
 pub use report::{Baseline, Header, Library, Regression, Report, SCHEMA, SUITE, system, to_json, to_junit};
 pub use repro::{Repro, ReproFile};
 pub use run::{Choice, Described, Starter, describe, run};
-pub use subject::Subject;
+pub use subject::{Oracle, Subject};
 
 /// Runs the cases of a profile in this process, for drivers that are linked in; a crash ends the caller.
 pub fn run_here(subject: &Subject, profile: Profile, filter: &str) -> Vec<Outcome> {

@@ -29,6 +29,7 @@ impl Subject {
             options: Options::new(),
             library: Some(candidate.path),
             abi: candidate.abi.unwrap_or_default(),
+            oracle: None,
             seed: 1,
             stress: false,
         })

@@ -5,6 +5,15 @@ use ottava_hal::{Device, Driver, Options, Status};
 use std::path::PathBuf;
 use std::sync::Arc;
 
+/// A device that stands for the description of a chip.
+#[derive(Clone)]
+pub struct Oracle {
+    /// The device.
+    pub device: Arc<dyn Device>,
+    /// How far cycles may be off, percent; `None`: they are not compared.
+    pub tolerance: Option<f64>,
+}
+
 /// The driver under test, and what the run was asked for.
 pub struct Subject {
     /// The driver.
@@ -17,6 +26,8 @@ pub struct Subject {
     pub library: Option<PathBuf>,
     /// Version of its kit and the door that was taken; empty for a driver that is linked in.
     pub abi: String,
+    /// The chip as a description, to compare with.
+    pub oracle: Option<Oracle>,
     /// Decides everything that is random.
     pub seed: u64,
     /// Long forms of the cases.
@@ -33,6 +44,7 @@ impl Subject {
             options: Options::new(),
             library: None,
             abi: String::new(),
+            oracle: None,
             seed: 1,
             stress: false,
         };

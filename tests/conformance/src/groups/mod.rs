@@ -37,7 +37,9 @@ mod numerics;
 mod oom;
 mod op_table;
 mod open_close;
+mod oracle;
 mod panic;
+mod process;
 mod profile_times;
 mod reasons;
 mod requirements;
@@ -112,8 +114,10 @@ pub static GROUPS: &[Group] = &[
     oom::GROUP,
     panic::GROUP,
     stress::GROUP,
+    process::GROUP,
     log::GROUP,
     profile_times::GROUP,
+    oracle::GROUP,
 ];
 
 /// Every case of every group.

@@ -4,7 +4,7 @@ use super::Args;
 use crate::failure::{Failure, Result};
 use crate::ui::Answer;
 use crate::verbs::Context;
-use ottava_conformance::{Child, Policy, Refusal, Rule, Subject, refusal};
+use ottava_conformance::{Child, Oracle, Policy, Refusal, Rule, Subject, refusal};
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -25,6 +25,12 @@ impl Commands {
         let mut common = vec!["conformance".into()];
         if let Some(device) = &args.device {
             common.extend(["--device".into(), device.into()]);
+        }
+        if let Some(oracle) = &args.oracle {
+            common.extend(["--oracle".into(), oracle.into()]);
+        }
+        if let Some(percent) = args.cycle_tolerance {
+            common.extend(["--cycle-tolerance".into(), percent.to_string().into()]);
         }
         if let Some(config) = &cx.registry.config.file {
             common.extend(["--config".into(), config.into()]);
@@ -55,7 +61,7 @@ impl Commands {
 /// In the child: loads the driver, does what is asked, and answers on standard output.
 pub fn serve(args: &Args, cx: &Context, asked: &Child) -> Result<Answer> {
     let subject = match subject(args, cx) {
-        Ok(subject) => Subject { seed: args.seed, stress: args.stress, ..subject },
+        Ok(subject) => Subject { oracle: oracle(args)?, seed: args.seed, stress: args.stress, ..subject },
         Err(why) => {
             let failure = super::refused(args, why.clone());
             crate::ui::to_stdout(&format!("{}\n", refusal(why)))?;
@@ -64,6 +70,20 @@ pub fn serve(args: &Args, cx: &Context, asked: &Child) -> Result<Answer> {
     };
     ottava_conformance::serve(&subject, asked, &mut std::io::stdout()).map_err(Failure::Check)?;
     Ok(Answer::default())
+}
+
+/// The device of the description that `--oracle` names.
+pub fn oracle(args: &Args) -> Result<Option<Oracle>> {
+    let Some(text) = &args.oracle else { return Ok(None) };
+    let Some(config) = text.strip_prefix("npu:") else {
+        return Err(Failure::Usage(format!("`--oracle {text}` is not npu:CHIP.ron")));
+    };
+    let options = [("config".to_owned(), config.to_owned())].into();
+    let opened = ottava_driver_npu::NpuDriver::new().open_npu("npu", &options);
+    let bad =
+        |e: &dyn std::fmt::Display| ottava::Error::invalid(ottava::codes::DEVICE_OPTION, format!("`--oracle`: {e}"));
+    let device = opened.map_err(|e| Failure::Error(bad(&e)))?;
+    Ok(Some(Oracle { device, tolerance: args.cycle_tolerance }))
 }
 
 fn subject(args: &Args, cx: &Context) -> Result<Subject, Refusal> {

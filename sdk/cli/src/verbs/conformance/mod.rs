@@ -76,12 +76,12 @@ pub struct Args {
     /// An older report.json: what is worse than there is told first.
     #[arg(long, value_name = "R.json")]
     baseline: Option<PathBuf>,
-    /// Compare with a chip that exists as a description.
+    /// Also compare with a chip that exists as a description: what it runs, and the bytes.
     #[arg(long, value_name = "npu:CHIP.ron")]
     oracle: Option<String>,
-    /// How far cycles may be from those of the description.
-    #[arg(long, value_name = "PCT", requires = "oracle", default_value_t = 0.0)]
-    cycle_tolerance: f64,
+    /// Compare cycles too, which may be off by so many percent.
+    #[arg(long, value_name = "PCT", requires = "oracle", value_parser = percent)]
+    cycle_tolerance: Option<f64>,
     /// List what would run.
     #[arg(long)]
     dry_run: bool,
@@ -93,6 +93,11 @@ pub struct Args {
 fn seconds(text: &str) -> Result<Duration, String> {
     let valid = text.parse().ok().filter(|s: &f64| *s > 0.0 && *s <= 86_400.0);
     valid.map(Duration::from_secs_f64).ok_or_else(|| "needs a number of seconds above 0, at most a day".to_owned())
+}
+
+fn percent(text: &str) -> Result<f64, String> {
+    let valid = text.parse().ok().filter(|p: &f64| (0.0..=1e6).contains(p));
+    valid.ok_or_else(|| "needs a number of percent from 0".to_owned())
 }
 
 impl Args {
@@ -126,11 +131,8 @@ pub fn run(args: &Args, cx: &Context) -> Result<Answer> {
     if let Some(asked) = &args.child {
         return child::serve(args, cx, asked);
     }
-    if let Some(oracle) = &args.oracle {
-        let what =
-            format!("`--oracle {oracle}` (cycles within {} %) is not part of this version", args.cycle_tolerance);
-        return Err(Failure::Usage(what));
-    }
+    // What is wrong with the description is told here, before any process starts.
+    child::oracle(args)?;
     let commands = child::Commands::new(args, cx)?;
     if let Some(path) = &args.repro {
         return replay::run(args, &commands, path);

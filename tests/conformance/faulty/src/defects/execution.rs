@@ -61,7 +61,7 @@ pub(super) static DEFECTS: &[Defect] = &[
     Defect::new("input_bound_twice_refused", "F.3", "exec.rebind.same_input", "bound twice", |b| {
         b.submit = inputs_apart
     }),
-    Defect::new("few_inputs_taken", "F.4", "exec.validate.count", "accepted", |b| b.submit = |_, _| Ok(())),
+    Defect::new("few_inputs_taken", "F.4", "exec.validate.count", "accepted", |b| b.submit = without_counts),
     Defect::new("wrong_size_taken", "F.4", "exec.validate.size", "accepted", |b| b.submit = without_sizes),
     Defect::new("range_overflows", "F.4", "exec.validate.range", "panicked", |b| b.submit = adds_blindly),
     Defect::new("refused_with_other_code", "F.4", "exec.validate.size", "Internal", |b| {
@@ -222,6 +222,15 @@ fn inputs_apart(core: &Core, s: &Submission) -> Result<()> {
             .iter()
             .enumerate()
             .try_for_each(|(i, x)| queue::check_distinct(&inputs[i + 1..], std::slice::from_ref(x)))
+    })
+}
+
+/// Looks at the bindings that are there.
+fn without_counts(core: &Core, s: &Submission) -> Result<()> {
+    each_dispatch(s, |exe, inputs, outputs| {
+        let (i, o) = (inputs.len().min(exe.inputs.len()), outputs.len().min(exe.outputs.len()));
+        queue::check_all(core, &inputs[..i], &exe.inputs[..i], "input")?;
+        queue::check_all(core, &outputs[..o], &exe.outputs[..o], "output")
     })
 }
 

@@ -15,7 +15,7 @@ static INSIDE: AtomicUsize = AtomicUsize::new(0);
 pub(super) static DEFECTS: &[Defect] = &[
     Defect::new("initial_ignored", "D.1", "fence.timeline.initial", "stands at 0", |b| b.query = |f| from_zero(f)),
     Defect::new("signal_back_taken", "D.1", "fence.timeline.monotonic", "accepted", |b| {
-        b.signal = |f, v| f.inner.signal(v).or(Ok(()));
+        b.signal = |f, v| if f.inner.query()? >= v { Ok(()) } else { f.inner.signal(v) };
     }),
     Defect::new("signal_one_more", "D.1", "fence.timeline.monotonic", "stands at 5", |b| {
         b.signal = |f, v| f.inner.signal(v.saturating_add(1));
@@ -76,7 +76,7 @@ pub(super) static DEFECTS: &[Defect] = &[
     }),
     Defect::new("failure_not_notified", "D.3", "fence.failure.listeners", "not told", |b| b.notify = only_good_news),
     Defect::new("failure_is_forgotten", "D.3", "fence.failure.signal_after", "could be signalled", |b| {
-        b.signal = |f, v| f.inner.signal(v).or(Ok(()));
+        b.signal = |f, v| if f.inner.query().is_err() { Ok(()) } else { f.inner.signal(v) };
     }),
     Defect::new("failed_wait_runs", "D.3", "fence.failure.chain", "accepted", |b| {
         b.ready = |job| job.waits.outcome().map(|_| Ok(()));

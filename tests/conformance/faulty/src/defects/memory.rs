@@ -2,8 +2,8 @@
 
 use super::Defect;
 use crate::executable::Compiled;
-use crate::{Core, FaultyBuffer, memory};
-use ottava_hal::{Binding, BufferDesc, Error, Program, Result, Status};
+use crate::{Core, FaultyBuffer, memory, queue};
+use ottava_hal::{Binding, BufferDesc, Command, Error, Program, Result, Status, Submission};
 use std::sync::Arc;
 
 pub(super) static DEFECTS: &[Defect] = &[
@@ -31,11 +31,11 @@ pub(super) static DEFECTS: &[Defect] = &[
     Defect::new("copy_one_short", "C.3", "mem.transfer.copy", "1 of 512 differ", |b| b.copy = |f, t| resized(f, t, -1)),
     Defect::new("copy_one_more", "C.3", "mem.transfer.copy", "1 of 512 differ", |b| b.copy = |f, t| resized(f, t, 1)),
     Defect::new("overlap_smears", "C.3", "mem.transfer.overlap", "overlapping", |b| {
-        b.submit = |_, _| Ok(());
+        b.submit = without_overlap;
         b.copy = byte_by_byte;
     }),
     Defect::new("copy_lengths_differ", "C.3", "mem.transfer.lengths", "accepted", |b| {
-        b.submit = |_, _| Ok(());
+        b.submit = without_lengths;
     }),
     Defect::new("fill_big_endian", "C.3", "mem.transfer.fill", "a fill of", |b| {
         b.fill = |to, p| memory::fill(to, p.swap_bytes());
@@ -116,6 +116,28 @@ fn resized(from: &Binding, to: &Binding, by: isize) -> Result<()> {
     let fits = |b: &Binding| b.offset + len <= b.buffer.len();
     let len = if fits(from) && fits(to) { len } else { from.len };
     memory::copy(&Binding { len, ..from.clone() }, &Binding { len, ..to.clone() })
+}
+
+/// Looks at copies one side after the other.
+fn without_overlap(core: &Core, s: &Submission) -> Result<()> {
+    let whole = |c: &Command| match c {
+        Command::Copy { from, to } if from.len == to.len => {
+            queue::check_one(core, from).and(queue::check_one(core, to))
+        }
+        _ => queue::check(core, &Submission { commands: vec![c.clone()], ..Submission::default() }),
+    };
+    s.commands.iter().try_for_each(whole)
+}
+
+/// Takes the source's length for both.
+fn without_lengths(core: &Core, s: &Submission) -> Result<()> {
+    let mut same = s.clone();
+    for command in &mut same.commands {
+        if let Command::Copy { from, to } = command {
+            to.len = from.len;
+        }
+    }
+    queue::check(core, &same)
 }
 
 fn byte_by_byte(from: &Binding, to: &Binding) -> Result<()> {

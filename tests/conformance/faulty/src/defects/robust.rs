@@ -69,7 +69,12 @@ pub(super) static DEFECTS: &[Defect] = &[
         };
         b.inject = |core, fault| core.faults.arm(fault);
     }),
-    Defect::new("panic_is_internal", "H.3", "robust.panic.code", "got Internal", |b| b.finish = with_internal),
+    Defect::new("panic_is_internal", "H.3", "robust.panic.code", "got Internal", |b| {
+        b.strike = |core, job, fault| match fault.kind {
+            FaultKind::Panic => Err(Error::failed(Status::Internal, "something went wrong")),
+            _ => core::strike(core, job, fault),
+        };
+    }),
     Defect::new("panic_is_success", "H.3", "robust.panic.code", "accepted", |b| {
         b.finish = |job, result| {
             let fine = result.as_ref().is_err_and(|e| e.status() == Status::Panic);
@@ -114,6 +119,12 @@ pub(super) static DEFECTS: &[Defect] = &[
             executable::compile(core, c, p)
         };
     }),
+    Defect::new("working_directory", "H.5", "robust.process.state", "working directory", |b| {
+        b.opened = |_| drop(std::env::set_current_dir("/"));
+    }),
+    Defect::new("process_left", "H.5", "robust.process.children", "process", |b| {
+        b.opened = |_| drop(std::process::Command::new("sleep").arg("3").spawn());
+    }),
     Defect::new("logs_errors", "H.6", "obs.log.quiet", "while all is well", |b| {
         b.started = |job| tracing::error!("submission {} has begun", job.id);
     }),
@@ -139,10 +150,6 @@ pub(super) static DEFECTS: &[Defect] = &[
         b.profile = |p| p.nodes.clear()
     }),
 ];
-
-fn with_internal(job: &Job, result: &Result<()>) {
-    core::finish(job, &result.clone().map_err(|e| Error::failed(Status::Internal, e.to_string())));
-}
 
 fn internal_memory(core: &Core, job: &Job, fault: Fault) -> Result<()> {
     core::strike(core, job, fault).map_err(|e| Error::failed(Status::Internal, e.to_string()))
