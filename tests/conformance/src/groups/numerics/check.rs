@@ -3,16 +3,60 @@
 use super::build::Sample;
 use super::compare::Rule;
 use super::hints;
-use crate::{Repro, Stop, diagnose, execute};
-use ottava_hal::{Device, Program, Tensor, Verdict};
+use crate::{Check, Repro, Stop, diagnose, execute};
+use ottava_hal::{DataType, Device, Program, Tensor, Verdict};
 
-/// What became of a program.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Tried {
-    /// The device says that it does not run it.
-    Refused,
-    /// It ran and is right.
-    Right,
+/// What became of the programs of a case.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Tally {
+    /// Programs that ran and are right.
+    pub right: usize,
+    /// Programs that the device says it does not run.
+    pub refused: usize,
+    /// The largest distance of a real result, in units of its last place.
+    ulps: f64,
+}
+
+impl Tally {
+    /// Runs a program that the device accepts, and compares; `what` is put in front of a failure.
+    pub(super) fn check(&mut self, device: &dyn Device, sample: &Sample, what: &str) -> Check {
+        let Some(exact) = accepted(device, &sample.program)? else {
+            self.refused += 1;
+            return Ok(());
+        };
+        let actual = execute(device, &sample.program, &sample.inputs).map_err(|e| {
+            let why = format!("{what} ({}): accepted by `assess`, but it does not run: {e}", sample.about);
+            repro(sample, Vec::new()).differs(why)
+        })?;
+        self.ulps = sample.expected.iter().zip(&actual).map(|(e, a)| ulps(e, a)).fold(self.ulps, f64::max);
+        compare(sample, actual, exact, what)?;
+        self.right += 1;
+        Ok(())
+    }
+
+    /// The end of a case that found nothing wrong; one that checked nothing says so.
+    pub(super) fn end(self, nothing: fn(String) -> Stop) -> Check {
+        if self.right == 0 {
+            let why = format!("none of {} programs is accepted, so nothing was checked", self.refused);
+            return Err(nothing(why));
+        }
+        let error = if self.ulps > 0.0 { format!(", the worst error is {:.1} ulp", self.ulps) } else { String::new() };
+        Err(Stop::Noted(format!("{} programs are right, {} were refused{error}", self.right, self.refused)))
+    }
+}
+
+/// The largest distance of finite real results.
+fn ulps(expected: &Tensor, actual: &Tensor) -> f64 {
+    if expected.dtype() != DataType::F32 || actual.dtype() != DataType::F32 {
+        return 0.0;
+    }
+    let (Ok(e), Ok(a)) = (expected.to_f32s(), actual.to_f32s()) else { return 0.0 };
+    let distance = |(x, y): (f32, f32)| {
+        let step = f64::from(f32::from_bits(x.abs().to_bits().saturating_add(1))) - f64::from(x.abs());
+        let distance = (f64::from(x) - f64::from(y)).abs() / step;
+        if distance.is_finite() { distance } else { 0.0 }
+    };
+    e.into_iter().zip(a).map(distance).fold(0.0, f64::max)
 }
 
 /// Whether every node is accepted, and whether exactly.
@@ -27,17 +71,6 @@ pub(super) fn accepted(device: &dyn Device, program: &Program) -> Result<Option<
     };
     let all: Option<Vec<bool>> = verdicts.iter().map(exact).collect();
     Ok(all.map(|all| all.into_iter().all(|e| e)))
-}
-
-/// Runs a program that the device accepts, and compares; `what` is put in front of a failure.
-pub(super) fn check(device: &dyn Device, sample: &Sample, what: &str) -> Result<Tried, Stop> {
-    let Some(exact) = accepted(device, &sample.program)? else { return Ok(Tried::Refused) };
-    let actual = execute(device, &sample.program, &sample.inputs).map_err(|e| {
-        let why = format!("{what} ({}): accepted by `assess`, but it does not run: {e}", sample.about);
-        repro(sample, Vec::new()).differs(why)
-    })?;
-    compare(sample, actual, exact, what)?;
-    Ok(Tried::Right)
 }
 
 /// Compares results with those of the reference.

@@ -1,7 +1,7 @@
 //! G.10: small networks of several operators, whole, and in two parts of which the reference runs one.
 
 use super::build::{Build, Sample};
-use super::check::{Tried, accepted, check};
+use super::check::{Tally, accepted};
 use super::draw::Draw;
 use crate::groups::Group;
 use crate::{Case, Check, Stop, Subject, ensure, execute};
@@ -188,12 +188,13 @@ fn networks(subject: &Subject, device: &dyn Device, mode: RequantMode) -> Result
 
 fn chains(subject: &Subject, mode: RequantMode) -> Check {
     let device = subject.open()?;
+    let mut tally = Tally::default();
     for sample in networks(subject, &*device, mode)? {
         let ops: Vec<&str> = sample.program.nodes.iter().map(|n| n.op.as_str()).collect();
         let what = format!("chain of {}", ops.join(", "));
-        ensure!(check(&*device, &sample, &what)? == Tried::Right, "{what}: accepted, then refused");
+        tally.check(&*device, &sample, &what)?;
     }
-    Ok(())
+    tally.end(Stop::Skipped)
 }
 
 /// The first half of a network on the device, the second on the reference, and the other way round: the same bytes.

@@ -1,7 +1,7 @@
 //! G.1: every operator that the device claims, in every element type and mode, against the reference.
 
 use super::build::Sample;
-use super::check::{Tried, check};
+use super::check::Tally;
 use super::draw::{Draw, KINDS};
 use super::fixed;
 use super::forms::{Form, Make, forms};
@@ -72,32 +72,24 @@ pub(super) fn samples<'a>(
 fn random(subject: &Subject, form: &Form, make: Make, rows: &[OpRow]) -> Check {
     let device = subject.open()?;
     let wanted = if subject.stress { PROGRAMS.1 } else { PROGRAMS.0 };
-    let (mut right, mut drawn) = (examples(&*device, form)?, 0);
+    let mut tally = Tally::default();
+    examples(&*device, form, &mut tally)?;
     for (step, sample) in samples(subject.seed, form, make, rows).take(wanted * TRIES) {
-        let Some(sample) = sample else { continue };
-        drawn += 1;
-        if check(&*device, &sample, &format!("program {step}"))? == Tried::Right {
-            right += 1;
-        }
-        if right >= wanted {
+        if tally.right >= wanted {
             break;
         }
+        if let Some(sample) = sample {
+            tally.check(&*device, &sample, &format!("program {step}"))?;
+        }
     }
-    if right == 0 {
-        let why = format!("none of {drawn} generated programs is accepted, so nothing of it was checked");
-        return Err(Stop::Skipped(why));
-    }
-    Ok(())
+    tally.end(Stop::Skipped)
 }
 
 /// The operator's own examples of the form's type that the device accepts.
-fn examples(device: &dyn Device, form: &Form) -> Result<usize, Stop> {
-    let mut right = 0;
+fn examples(device: &dyn Device, form: &Form, tally: &mut Tally) -> Check {
     let of_type = |s: &&Sample| s.program.inputs.first().is_some_and(|id| s.program.ty(*id).dtype == form.dtype);
-    for sample in fixed::samples(form.domain, form.op).iter().filter(of_type) {
-        right += usize::from(check(device, sample, "example")? == Tried::Right);
-    }
-    Ok(right)
+    let samples = fixed::samples(form.domain, form.op);
+    samples.iter().filter(of_type).try_for_each(|sample| tally.check(device, sample, "example"))
 }
 
 /// A row that accepts nothing of what is generated was not checked, and that is said.

@@ -1,7 +1,7 @@
 //! One product with chosen numbers, as each of the operators that are products.
 
 use super::build::{Build, Like, Sample};
-use super::check::{Tried, check};
+use super::check::Tally;
 use crate::{Check, Stop, Subject};
 use ottava_hal::{Attr, DataType, Node, QuantParams, RequantMode, Tensor};
 
@@ -87,15 +87,11 @@ pub(super) fn of_sums(sums: &[i32], (xs, ws): (f32, f32), mode: RequantMode, y: 
 /// Checks all programs; a device that accepts none of them is skipped.
 pub(super) fn check_all(subject: &Subject, samples: impl IntoIterator<Item = Sample>) -> Check {
     let device = subject.open()?;
-    let (mut right, mut all) = (0, 0);
+    let mut tally = Tally::default();
     for sample in samples {
-        all += 1;
-        right += usize::from(check(&*device, &sample, &sample.program.name)? == Tried::Right);
+        tally.check(&*device, &sample, &sample.program.name)?;
     }
-    if right == 0 {
-        return Err(Stop::Unsupported(format!("the device accepts none of the {all} programs")));
-    }
-    Ok(())
+    tally.end(Stop::Unsupported)
 }
 
 /// One operator with one input.
