@@ -1,4 +1,6 @@
 //! The built-in drivers pass every case, each in a child process, which is this test's own executable.
+//!
+//! By default one in six of the cases of arithmetic runs, which are the most; `OTTAVA_EXHAUSTIVE=1` runs them all.
 
 use ottava_conformance::{Child, Ending, Limits, Subject, answer, list, run_case};
 use ottava_driver_cpu::CpuDriver;
@@ -20,7 +22,11 @@ fn subject(name: &str) -> Subject {
         "npu" => Arc::new(NpuDriver),
         _ => Arc::new(ReferenceDriver),
     };
-    Subject::first_of(driver).expect("the driver lists devices").expect("the driver has a device")
+    let mut subject = Subject::first_of(driver).expect("the driver lists devices").expect("the driver has a device");
+    let number = |name: &str| std::env::var(name).ok().and_then(|n| n.parse::<u64>().ok());
+    subject.seed = number("OTTAVA_SEED").unwrap_or(subject.seed);
+    subject.stress = number("OTTAVA_STRESS").is_some();
+    subject
 }
 
 fn command(driver: &str, case: &str) -> Command {
@@ -45,7 +51,12 @@ fn passes(driver: &str) {
     let only = std::env::var("OTTAVA_CASES").unwrap_or("*".into());
     let cases = list(command(driver, ""), LIMITS).expect("the cases can be listed");
     let (mut passed, mut failed) = (0, Vec::new());
-    for (group, name) in cases.iter().filter(|(_, name)| ottava_conformance::wild(&only, name)) {
+    let all = std::env::var_os("OTTAVA_EXHAUSTIVE").is_some_and(|v| v == "1");
+    let chosen = |(i, (_, name)): &(usize, &(String, String))| {
+        ottava_conformance::wild(&only, name) && (all || !name.starts_with("num.") || i.is_multiple_of(6))
+    };
+    let chosen: Vec<_> = cases.iter().enumerate().filter(chosen).map(|(_, case)| case).collect();
+    for (group, name) in &chosen {
         let outcome = run_case(group, name, command(driver, name), LIMITS);
         match outcome.result {
             Ending::Passed => passed += 1,
@@ -58,7 +69,7 @@ fn passes(driver: &str) {
             println!("{driver} {name} took {} ms", outcome.millis);
         }
     }
-    println!("{driver}: {passed} of {} cases passed, {} failed", cases.len(), failed.len());
+    println!("{driver}: {passed} of {} cases passed, {} failed; there are {}", chosen.len(), failed.len(), cases.len());
     assert!(failed.is_empty(), "{driver}:\n{}", failed.join("\n"));
 }
 

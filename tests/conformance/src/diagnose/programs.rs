@@ -4,9 +4,13 @@ use super::Hypothesis;
 use crate::Repro;
 use ottava_hal::{Attr, DataType, Node, Program, RequantMode, Shape, Tensor};
 use ottava_reference::Interpreter;
+use std::sync::Arc;
 
 /// A change of one node; `None` where it changes nothing.
 type Edit = (&'static str, fn(&Node) -> Option<Node>);
+
+/// Only tried where both inputs have one shape: the product of a long row and a long column, swapped, fills any memory.
+const SWAPPED: &str = "the first two inputs are swapped";
 
 const EDITS: &[Edit] = &[
     ("the front and back padding are swapped", |n| with_pads(n, |front, back| (back, front))),
@@ -22,16 +26,27 @@ const EDITS: &[Edit] = &[
         let fused = ottava_hal::Fused { zp_before_round: !n.fused.zp_before_round, ..n.fused };
         n.requant.map(|_| Node { fused, ..n.clone() })
     }),
-    ("the first two inputs are swapped", |n| {
+    (SWAPPED, |n| {
         let mut other = n.clone();
         (n.inputs.len() > 1 && n.inputs[0] != n.inputs[1]).then(|| {
             other.inputs.swap(0, 1);
             other
         })
     }),
+    ("there is no dilation", |n| without(n, "dilations")),
+    ("alpha is missing", |n| without(n, "alpha")),
+    ("epsilon is 0", |n| {
+        let norm = n.op.ends_with("Normalization");
+        norm.then(|| Node { attrs: n.attrs.clone().with("epsilon", Attr::Float(0.0)), ..n.clone() })
+    }),
     ("the padding counts in the average", |n| with_int(n, "count_include_pad", 0, 1)),
     ("the padding does not count in the average", |n| with_int(n, "count_include_pad", 1, 0)),
 ];
+
+fn without(node: &Node, name: &str) -> Option<Node> {
+    let mut other = node.clone();
+    other.attrs.0.remove(name).map(|_| other)
+}
 
 fn with_int(node: &Node, name: &str, from: i64, to: i64) -> Option<Node> {
     let is_pool = node.op == "AveragePool";
@@ -54,7 +69,10 @@ pub(super) fn hypotheses(repro: &Repro) -> impl Iterator<Item = Hypothesis> {
     for i in 0..repro.program.nodes.len() {
         let node = &repro.program.nodes[i];
         let place = if many { format!(" (node `{}`)", node.name) } else { String::new() };
-        let edits = EDITS.iter().filter_map(|(words, edit)| Some((format!("{words}{place}"), edit(node)?)));
+        let shape = |i: usize| node.input(i).map(|id| repro.program.ty(id).shape.clone());
+        let alike = shape(0) == shape(1);
+        let edits = EDITS.iter().filter(|(words, _)| alike || *words != SWAPPED);
+        let edits = edits.filter_map(|(words, edit)| Some((format!("{words}{place}"), edit(node)?)));
         let axes = other_axes(node).into_iter().map(|(a, n)| (format!("the axis is {a}{place}"), n));
         let modes = other_modes(node).into_iter().map(|(m, n)| (format!("it is rescaled in the mode {m}{place}"), n));
         for (words, changed) in edits.chain(axes).chain(modes) {
@@ -62,6 +80,10 @@ pub(super) fn hypotheses(repro: &Repro) -> impl Iterator<Item = Hypothesis> {
             program.nodes[i] = changed;
             list.extend(run(&program, &repro.inputs).map(|outputs| Hypothesis { words, outputs }));
         }
+        list.extend(without_residual(repro, i).map(|outputs| {
+            let words = format!("the residual is not added{place}");
+            Hypothesis { words, outputs }
+        }));
         list.extend(padded_with_zero_bytes(repro, i).map(|outputs| {
             let words = format!("the padding is zero bytes instead of the zero point{place}");
             Hypothesis { words, outputs }
@@ -72,6 +94,16 @@ pub(super) fn hypotheses(repro: &Repro) -> impl Iterator<Item = Hypothesis> {
         outputs,
     }));
     list.into_iter()
+}
+
+/// The outputs for a residual of nothing: without one, the sum would be rescaled in another way.
+fn without_residual(repro: &Repro, i: usize) -> Option<Vec<Tensor>> {
+    let node = repro.program.nodes.get(i).filter(|n| n.fused.residual)?;
+    let id = node.inputs.last().copied()??;
+    let mut program = repro.program.clone();
+    let quant = program.values[id.0].ty.quant.as_mut()?;
+    Arc::make_mut(quant).scales.fill(1e-30);
+    run(&program, &repro.inputs)
 }
 
 fn run(program: &Program, inputs: &[Tensor]) -> Option<Vec<Tensor>> {

@@ -33,6 +33,7 @@ mod log;
 mod lost;
 mod map;
 mod multi;
+mod numerics;
 mod oom;
 mod op_table;
 mod open_close;
@@ -99,6 +100,16 @@ pub static GROUPS: &[Group] = &[
     exec_dynamic::GROUP,
     exec_deadline::GROUP,
     exec_fairness::GROUP,
+    numerics::OPS,
+    numerics::SATURATION,
+    numerics::ROUNDING,
+    numerics::PADDING,
+    numerics::AXIS,
+    numerics::TABLES,
+    numerics::FUSION,
+    numerics::DETERMINISM,
+    numerics::FLOAT,
+    numerics::MODELS,
     lost::GROUP,
     oom::GROUP,
     panic::GROUP,

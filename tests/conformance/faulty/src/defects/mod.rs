@@ -11,6 +11,11 @@ mod execution;
 mod fence;
 pub mod library;
 mod memory;
+mod numeric;
+mod numeric_form;
+mod numeric_rest;
+mod numeric_rounding;
+mod numeric_window;
 mod robust;
 
 use crate::Behaviour;
@@ -52,4 +57,8 @@ pub static DEFECTS: &[&[Defect]] = &[
     blob::DEFECTS,
     execution::DEFECTS,
     robust::DEFECTS,
+    numeric_rounding::DEFECTS,
+    numeric_window::DEFECTS,
+    numeric_form::DEFECTS,
+    numeric_rest::DEFECTS,
 ];
