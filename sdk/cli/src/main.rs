@@ -40,7 +40,9 @@ fn end(result: Result<ExitCode, Failure>) -> ExitCode {
 }
 
 fn run(cli: Cli) -> Result<(), Failure> {
-    ui::start_logging(cli.global.verbose, cli.global.quiet);
+    if cli.verb.has_log() {
+        ui::start_logging(cli.global.verbose, cli.global.quiet);
+    }
     let cx = verbs::Context::new(&cli.global, cli.verb.loads_libraries())?;
     let answer = cli.verb.run(&cx)?;
     cx.ui.print(&answer)?;

@@ -185,22 +185,29 @@ pub(crate) fn assess(capability: &Capability, target: &Target, program: &Program
 /// The recipe of a program.
 pub(crate) fn lower(program: &Program, target: &Target) -> Result<Recipe> {
     let capability = capability(target);
+    // First the rows of all nodes: a reason is then the one that an assessment gives.
+    for node in &program.nodes {
+        if let Verdict::Rejected { reason, detail } = capability.assess_node(program, node) {
+            return Err(at_node(node, target, Error::Unsupported { reason, what: detail }));
+        }
+    }
     let mut builder = Builder::new(program, target)?;
     for (i, node) in program.nodes.iter().enumerate() {
-        let at_node = |e| match e {
-            Error::Unsupported { reason, what } => {
-                let what = format!("node `{}` ({}) on device `{}`: {what}", node.name, node.full_op(), target.device);
-                Error::Unsupported { reason, what }
-            }
-            other => other,
-        };
-        if let Verdict::Rejected { reason, detail } = capability.assess_node(program, node) {
-            return Err(at_node(Error::Unsupported { reason, what: detail }));
-        }
         builder.begin(i);
-        lower_node(&mut builder, node).map_err(at_node)?;
+        lower_node(&mut builder, node).map_err(|e| at_node(node, target, e))?;
     }
     builder.finish()
+}
+
+/// A refusal with the node and the device in it.
+fn at_node(node: &Node, target: &Target, error: Error) -> Error {
+    match error {
+        Error::Unsupported { reason, what } => {
+            let what = format!("node `{}` ({}) on device `{}`: {what}", node.name, node.full_op(), target.device);
+            Error::Unsupported { reason, what }
+        }
+        other => other,
+    }
 }
 
 /// An input that the rows have seen to be there.

@@ -74,6 +74,11 @@ impl Verb {
             _ => true,
         }
     }
+
+    /// Whether the process has a log of its own. A case of the conformance suite has not: some listen to the driver's.
+    pub fn has_log(&self) -> bool {
+        !matches!(self, Self::Conformance(args) if args.is_case())
+    }
 }
 
 /// What every verb gets: drivers with the configuration, and the terminal.

@@ -47,6 +47,13 @@ impl Registry {
                     known.push(info.id);
                 }
             }
+            // A device is often called as its driver: one that finds none says why.
+            if driver.info().name == id
+                && driver.devices().is_ok_and(|list| list.is_empty())
+                && let Err(why) = driver.open(id, &Options::new())
+            {
+                return Err(Error::device(id, why));
+            }
         }
         Err(Error::invalid(codes::NO_DEVICE, format!("there is no device `{id}`"))
             .help(suggest::hint(id, known.iter().map(String::as_str))))
@@ -94,7 +101,9 @@ impl Registry {
         let driver = driver.map_err(place)?;
         let devices = driver.devices().map_err(|e| place(Error::device(&entry.id, e)))?;
         let chosen = devices.iter().find(|d| d.id == entry.id).or(devices.first());
-        let none = || Error::invalid(codes::NO_DEVICE, format!("the driver `{}` finds no device", entry.driver));
+        let why = || driver.open(&entry.id, &Options::new()).err().map_or_else(String::new, |e| format!(": {e}"));
+        let none =
+            || Error::invalid(codes::NO_DEVICE, format!("the driver `{}` finds no device{}", entry.driver, why()));
         let chosen = chosen.ok_or_else(none).map_err(place)?;
         open(driver.as_ref(), chosen, &entry.id, &entry.options, options).map_err(place)
     }

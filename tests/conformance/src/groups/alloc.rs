@@ -92,7 +92,8 @@ fn huge(subject: &Subject) -> Check {
 
 /// A device whose memory can be made small is filled to its end.
 fn exhaustion(subject: &Subject) -> Check {
-    if !subject.driver.option_schema().iter().any(|o| o.key == "memory") {
+    // An option of that name with a list of values is something else.
+    if !subject.driver.option_schema().iter().any(|o| o.key == "memory" && o.allowed.is_empty()) {
         return Err(Stop::Unsupported("the driver has no option `memory` that makes the device's memory small".into()));
     }
     let mut options = subject.options.clone();

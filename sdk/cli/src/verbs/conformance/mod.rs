@@ -106,6 +106,11 @@ impl Args {
         self.child.is_some() && self.library.is_none()
     }
 
+    /// Whether this process is that of a case.
+    pub fn is_case(&self) -> bool {
+        self.child.is_some()
+    }
+
     /// What is tested, for messages.
     fn target(&self) -> String {
         let device = || self.device.as_ref().map(|id| format!("device `{id}`"));
