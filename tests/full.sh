@@ -34,9 +34,6 @@ OTTAVA_GPU=full cargo test --release --target-dir target/full -p ottava-e2e --te
 step "GPU drivers: every case with every size of a work-group, opened 1000 times, 10,000 submissions"
 OTTAVA_GPU=full cargo test --release --target-dir target/full -p ottava-driver-opencl -p ottava-driver-vulkan -- --nocapture
 
-step "OpenCL kernels in Oclgrind: races, bytes that nobody has written, wrong calls"
-bash tests/lib/oclgrind.sh target/full
-
 step "CPU kernels on emulated AArch64 CPUs"
 bash tests/lib/aarch64.sh target/full
 

@@ -38,6 +38,9 @@ bash tests/lib/smoke.sh target/debug/ottava
 step "A driver project in C: written, built outside the repository, loaded, run (in Rust too: full.sh)"
 bash tests/lib/new_driver.sh target/debug/ottava
 
+step "OpenCL kernels in Oclgrind: races, bytes that nobody has written, wrong calls"
+bash tests/lib/oclgrind.sh
+
 if [ -n "$OTTAVA_PYTHON" ]; then
     step "Quantized files in onnxruntime, all optimisation off"
     bash tests/lib/onnxruntime.sh target/debug/ottava "$OTTAVA_PYTHON" "$OTTAVA_TEST_ASSETS"

@@ -37,13 +37,13 @@ export OCL_ICD_VENDORS=$work OCLGRIND_LOG=$work/log
 export OCLGRIND_DATA_RACES=1 OCLGRIND_CHECK_API=1 OCLGRIND_BUILD_OPTIONS=-cl-opt-disable
 export OTTAVA_OPENCL_WORKER=off
 
-# check NAME TEST...: runs tests, which must find the device; any message fails.
+# check NAME TEST...: runs tests (of the whole workspace's build, which is there already), which must find the device; any message fails.
 check() {
     local name=$1
     shift
     : >"$work/log"
     : >"$work/skips"
-    OTTAVA_SKIP_LOG=$work/skips cargo test --quiet --target-dir "$target" -p ottava-driver-opencl --test opencl -- \
+    OTTAVA_SKIP_LOG=$work/skips cargo test --quiet --target-dir "$target" --workspace --test opencl -- \
         --test-threads 1 --nocapture "$@"
     if grep -q 'no OpenCL device' "$work/skips"; then
         missing "the OpenCL loader does not find it"
